@@ -1,0 +1,44 @@
+"""Where numpy and torch meet: one namespace for either, and torch never imported by us first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import torch
+
+    Array: TypeAlias = NDArray[Any] | torch.Tensor
+else:
+    Array: TypeAlias = Any
+
+FloatArray: TypeAlias = NDArray[np.floating[Any]]
+IntArray: TypeAlias = NDArray[np.integer[Any]]
+ArrayT = TypeVar("ArrayT", NDArray[Any], "torch.Tensor")
+
+__all__ = ["Array", "ArrayT", "FloatArray", "IntArray", "is_torch", "namespace", "to_numpy"]
+
+
+def is_torch(value: object) -> bool:
+    """Whether ``value`` is a ``torch.Tensor``, without importing torch."""
+    return type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "detach")
+
+
+def namespace(*arrays: object) -> Any:
+    """Array-API namespace shared by ``arrays``: numpy's or torch's.
+
+    Raises:
+        TypeError: If the arrays belong to different libraries.
+    """
+    from array_api_compat import array_namespace
+
+    return array_namespace(*arrays)
+
+
+def to_numpy(value: Any) -> NDArray[Any]:
+    """A numpy view or copy of an array, tensor or sequence (detached, on the host)."""
+    if is_torch(value):
+        return np.asarray(value.detach().cpu().numpy())
+    return np.asarray(value)

@@ -1,0 +1,1 @@
+"""The zoo: implementations with one known defect each, and controls that only look wrong."""

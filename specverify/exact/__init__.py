@@ -1,0 +1,1 @@
+"""The exact output law of a callable, by enumerating its random choices."""

@@ -1,0 +1,1 @@
+"""Models to decode with: tabular ones with exact laws, and small real GPTs."""

@@ -1,0 +1,1 @@
+"""Renderings of results; the only place that knows how things look."""

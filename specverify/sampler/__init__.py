@@ -1,0 +1,1 @@
+"""The reference sampler: verification of blocks, and the decode loops around it."""

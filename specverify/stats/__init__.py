@@ -1,0 +1,1 @@
+"""Tests, intervals, power and evidence: knows numbers, not engines."""

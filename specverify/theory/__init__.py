@@ -1,0 +1,1 @@
+"""Closed forms and exact laws of speculative decoding."""
