@@ -1,0 +1,60 @@
+# Everything runs in the project's own virtual environment; nothing outside this folder is touched.
+# `make help` lists the targets. VENV=..., PYTHON=... and JOBS=... may be given on the command line.
+
+PYTHON ?= python3
+VENV ?= .venv
+JOBS ?= 2
+BIN := $(VENV)/bin
+PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check install -c constraints.txt
+
+# Small tensors gain nothing from threads, and test workers would fight for the cores.
+export OMP_NUM_THREADS ?= 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format study clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.installed  ## set up, then audit the reference, a planted bug and transformers
+	@echo "==> demo: about a minute; results go to runs/demo/"
+	@$(BIN)/python simulations/demo.py --out runs/demo
+
+test: $(VENV)/.installed  ## set up, then run the tests (JOBS=2 worker processes)
+	@echo "==> tests: a few minutes"
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+
+lint: $(VENV)/.installed-dev  ## set up, then ruff and mypy --strict
+	@echo "==> lint"
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+format: $(VENV)/.installed-dev  ## let ruff rewrite the sources
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+study: $(VENV)/.installed  ## set up, then run the longer statistical studies
+	@echo "==> studies: tests marked 'study'"
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m study
+
+clean:  ## remove the virtual environment, caches and runs
+	rm -rf $(VENV) runs .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The stamps make the set-up idempotent: pip runs again only after one of these files changed.
+$(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "==> installing specverify and what its tests need into $(VENV) (a minute or two, once)"
+	@$(PIP_INSTALL) -e ".[test]"
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	@echo "==> installing the linters into $(VENV)"
+	@$(PIP_INSTALL) -q -e ".[dev]"
+	@touch $@
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "Python 3.11 or newer is needed: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@echo "==> creating the virtual environment $(VENV) with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv $(VENV)
