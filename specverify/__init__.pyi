@@ -4,3 +4,4 @@ from .distributions import acceptance_probabilities as acceptance_probabilities
 from .distributions import acceptance_rate as acceptance_rate
 from .distributions import residual_distribution as residual_distribution
 from .distributions import total_variation as total_variation
+from .models.tabular import TabularModel as TabularModel
