@@ -28,6 +28,7 @@ LAYERS = [
     {"testing"},
     {"report"},
     {"cli"},
+    {"__main__"},
 ]
 HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}
 GROUND = LAYERS[0]

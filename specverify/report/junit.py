@@ -1,0 +1,77 @@
+"""An audit as JUnit XML, for continuous integration servers.
+
+A test case a check, and one more, ``verdict``, that is red exactly when the audit's exit code is
+not zero. Checks that are inconclusive, or fail as declared, are skipped tests with a reason.
+"""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree as ET
+
+from specverify.report.content import explanation, target_line
+from specverify.results import AuditResult, CheckResult, Verdict
+
+__all__ = ["render_junit"]
+
+_TAGS = {
+    Verdict.FAIL: "failure",
+    Verdict.XPASS: "failure",
+    Verdict.ERROR: "error",
+    Verdict.INCONCLUSIVE: "skipped",
+    Verdict.SKIP: "skipped",
+    Verdict.XFAIL: "skipped",
+}
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def render_junit(result: AuditResult) -> str:
+    """Render an audit as JUnit XML, with its declaration, ending in a newline."""
+    cases = [*map(_check_case, result.checks), _verdict_case(result)]
+    counts = {
+        "tests": len(cases),
+        "failures": sum(case.find("failure") is not None for case in cases),
+        "errors": sum(case.find("error") is not None for case in cases),
+        "skipped": sum(case.find("skipped") is not None for case in cases),
+    }
+    numbers = {name: str(value) for name, value in counts.items()}
+    suites = ET.Element("testsuites", {"name": "specverify", **numbers})
+    suite = ET.SubElement(
+        suites,
+        "testsuite",
+        {"name": _clean(target_line(result)), "timestamp": result.started, **numbers},
+    )
+    suite.extend(cases)
+    ET.indent(suites)
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{ET.tostring(suites, encoding="unicode")}\n'
+
+
+def _check_case(check: CheckResult) -> ET.Element:
+    case = ET.Element(
+        "testcase", {"classname": f"specverify.{check.family}", "name": _clean(check.name)}
+    )
+    if check.verdict in _TAGS:
+        _outcome(case, _TAGS[check.verdict], check.verdict, explanation(check))
+    return case
+
+
+def _verdict_case(result: AuditResult) -> ET.Element:
+    case = ET.Element("testcase", {"classname": "specverify", "name": "verdict"})
+    if result.verdict in (Verdict.FAIL, Verdict.XPASS):
+        _outcome(case, "failure", result.verdict, [result.summary.headline])
+    elif result.verdict not in (Verdict.PASS, Verdict.XFAIL):
+        _outcome(case, "error", result.verdict, [result.summary.headline])
+    return case
+
+
+def _outcome(case: ET.Element, tag: str, verdict: Verdict, lines: list[str]) -> None:
+    reason = lines[0] if lines else str(verdict)
+    element = ET.SubElement(
+        case, tag, {"type": str(verdict), "message": _clean(f"{verdict}: {reason}")}
+    )
+    element.text = _clean("\n".join(lines))
+
+
+def _clean(text: str) -> str:
+    """``text`` without the characters that XML 1.0 cannot hold."""
+    return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -1,0 +1,75 @@
+"""An audit as Markdown, for job summaries and pull requests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from specverify.report.content import (
+    check_table,
+    explanation,
+    problems,
+    target_line,
+    totals,
+    verdicts,
+)
+from specverify.report.numbers import scalar
+from specverify.report.tables import Table
+from specverify.results import AuditResult
+
+__all__ = ["markdown_table", "render_markdown"]
+
+
+def render_markdown(result: AuditResult) -> str:
+    """Render an audit as GitHub-flavoured Markdown, ending in a newline."""
+    labels, values = zip(*verdicts(result), strict=True)
+    sections = [
+        f"## Audit of {_escaped(target_line(result))}",
+        _escaped(result.summary.headline),
+        markdown_table(Table(headers=labels, rows=[[f"**{value}**" for value in values]])),
+        *_findings(result),
+        *_problems(result),
+        "### Checks",
+        markdown_table(_with_code_names(check_table(result))),
+        *_acceptance(result),
+        _escaped(totals(result)),
+    ]
+    return "\n\n".join(section for section in sections if section) + "\n"
+
+
+def markdown_table(table: Table) -> str:
+    """A pipe table; cells are taken as Markdown, with pipes escaped."""
+    ruler = ["---:" if column in table.right else "---" for column in range(len(table.headers))]
+    return "\n".join(_pipe_row(row) for row in (table.headers, ruler, *table.rows))
+
+
+def _pipe_row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+
+
+def _findings(result: AuditResult) -> list[str]:
+    items = [f"- `{f.code}`: {_escaped(f.text)}" for f in result.summary.findings]
+    return ["### Findings", "\n".join(items)] if items else []
+
+
+def _problems(result: AuditResult) -> list[str]:
+    items = []
+    for check in problems(result):
+        lines = [f"- **{check.verdict}** `{check.name}`", *map(_escaped, explanation(check))]
+        items.append("\n  ".join(lines))
+    return ["### To read first", "\n".join(items)] if items else []
+
+
+def _acceptance(result: AuditResult) -> list[str]:
+    items = [f"- {_escaped(f'{name}: {scalar(v)}')}" for name, v in result.acceptance.items()]
+    return ["### Acceptance", "\n".join(items)] if items else []
+
+
+def _with_code_names(table: Table) -> Table:
+    rows = [[row[0], f"`{row[1]}`", *row[2:]] for row in table.rows]
+    return Table(headers=table.headers, rows=rows, right=table.right)
+
+
+def _escaped(text: str) -> str:
+    for character in "\\`*_<>#|[]":
+        text = text.replace(character, f"\\{character}")
+    return text

@@ -1,0 +1,82 @@
+"""A table as data, and its text: drawn by rich on a terminal, plain aligned columns when piped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from io import StringIO
+
+__all__ = ["Table", "render_table"]
+
+_STYLES = {
+    "pass": "green",
+    "xfail": "green",
+    "fail": "bold red",
+    "xpass": "bold red",
+    "error": "bold red",
+    "inconclusive": "yellow",
+    "skip": "dim",
+}
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of text under headers.
+
+    Attributes:
+        headers: One text a column.
+        rows: Cells, one text a column.
+        right: Indices of the columns that are aligned to the right (numbers).
+        title: A line above the table.
+    """
+
+    headers: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    right: frozenset[int] = frozenset()
+    title: str = ""
+
+
+def render_table(table: Table, *, width: int | None = None, color: bool = False) -> str:
+    """Render a table as text, ending in a newline.
+
+    Args:
+        table: What to show.
+        width: Columns of the terminal, to which cells are wrapped; ``None`` never wraps.
+        color: Draw for a terminal (rules and colours) instead of plain text.
+
+    Returns:
+        The text: without colour no line has an escape sequence, a rule or trailing blanks.
+    """
+    return _drawn(table, width) if color else _plain(table)
+
+
+def _plain(table: Table) -> str:
+    lines = [table.headers, *table.rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(table.headers))]
+    text = [f"{table.title}\n"] if table.title else []
+    for line in lines:
+        cells = [
+            cell.rjust(width) if column in table.right else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ]
+        text.append("  ".join(cells).rstrip() + "\n")
+    return "".join(text)
+
+
+def _drawn(table: Table, width: int | None) -> str:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    drawn = RichTable(
+        title=table.title or None, box=SIMPLE_HEAD, title_justify="left", pad_edge=False
+    )
+    for column, header in enumerate(table.headers):
+        drawn.add_column(header, justify="right" if column in table.right else "left")
+    for row in table.rows:
+        drawn.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
+    text = StringIO()
+    console = Console(file=text, width=width or 120, force_terminal=True, color_system="standard")
+    console.print(drawn)
+    return text.getvalue()

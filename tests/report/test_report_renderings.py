@@ -1,0 +1,140 @@
+"""Every rendering of an audit says its verdicts, numbers, findings and diagnosis."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import msgspec
+import pytest
+
+from specverify.errors import InvalidInputError, UnknownTargetError
+from specverify.report.jsonout import read_result, render_json
+from specverify.report.junit import render_junit
+from specverify.report.markdown import render_markdown
+from specverify.report.text import render_text
+from specverify.results import AuditResult, Verdict
+
+RENDERINGS = [render_text, render_json, render_markdown, render_junit]
+
+
+@pytest.mark.parametrize("render", RENDERINGS)
+def test_every_rendering_tells_what_broke(
+    render: Callable[[AuditResult], str], failing_audit: AuditResult
+) -> None:
+    text = render(failing_audit).replace("\\", "")
+    for said in ("fail", "tokens[markov-v8]", "resample-from-target", "abs-residual", "residual"):
+        assert said in text
+    assert text.endswith("\n")
+
+
+@pytest.mark.parametrize("render", [render_text, render_markdown])
+def test_a_failure_shows_its_numbers(
+    render: Callable[[AuditResult], str], failing_audit: AuditResult
+) -> None:
+    text = render(failing_audit).replace("\\", "")
+    for said in ("20,000", "3.7e-119", "0.097 [0.090, 0.104]", "0.013 at 95%", "position: 1"):
+        assert said in text
+    assert "no-bonus-token" in text
+
+
+@pytest.mark.parametrize("render", RENDERINGS)
+def test_an_audit_without_checks_renders(
+    render: Callable[[AuditResult], str], empty_audit: AuditResult
+) -> None:
+    assert "inconclusive" in render(empty_audit)
+
+
+def test_a_pass_shows_what_it_would_have_caught(passing_audit: AuditResult) -> None:
+    assert "0.013 at 95%" in render_text(passing_audit)
+
+
+def test_failures_come_first(failing_audit: AuditResult) -> None:
+    text = render_text(failing_audit)
+    table = text[text.index("verdict  check") :]
+    assert table.index("tokens[") < table.index("length[") < table.index("determinism")
+
+
+def test_piped_text_is_plain(failing_audit: AuditResult) -> None:
+    text = render_text(failing_audit)
+    assert text.isascii()
+    assert all(line == line.rstrip() for line in text.splitlines())
+
+
+@pytest.mark.parametrize("width", [40, 80])
+def test_a_terminal_is_never_overrun(width: int, failing_audit: AuditResult) -> None:
+    drawn = render_text(failing_audit, width=width, color=True)
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", drawn).splitlines()
+    assert max(map(len, lines)) <= width
+
+
+def test_json_comes_back_as_it_was(failing_audit: AuditResult, tmp_path: Path) -> None:
+    (tmp_path / "result.json").write_text(render_json(failing_audit))
+    assert read_result(tmp_path) == read_result(tmp_path / "result.json") == failing_audit
+
+
+def test_json_has_no_nan(failing_audit: AuditResult) -> None:
+    broken = msgspec.structs.replace(failing_audit, timing={"seconds": float("nan")})
+    assert json.loads(render_json(broken), parse_constant=pytest.fail)["timing"] == {
+        "seconds": None
+    }
+
+
+def test_reading_says_what_is_wrong(failing_audit: AuditResult, tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    with pytest.raises(UnknownTargetError, match="no such file"):
+        read_result(tmp_path)
+    path.write_text("{}")
+    with pytest.raises(InvalidInputError, match=r"is not a result\.json"):
+        read_result(path)
+    path.write_text(render_json(msgspec.structs.replace(failing_audit, schema_version=999)))
+    with pytest.raises(InvalidInputError, match="schema version 999"):
+        read_result(path)
+
+
+def test_markdown_escapes_the_table_separator(failing_audit: AuditResult) -> None:
+    rows = [line for line in render_markdown(failing_audit).splitlines() if line.startswith("|")]
+    columns = {len(re.findall(r"(?<!\\)\|", row)) for row in rows[3:]}
+    assert len(columns) == 1
+
+
+def test_junit_counts_what_it_holds(failing_audit: AuditResult) -> None:
+    suites = ET.fromstring(render_junit(failing_audit))
+    (suite,) = suites
+    assert suite.attrib["tests"] == str(len(suite.findall("testcase"))) == "4"
+    assert suite.attrib["failures"] == str(len(suite.findall("testcase/failure"))) == "2"
+    assert suite.attrib["skipped"] == str(len(suite.findall("testcase/skipped"))) == "1"
+    assert suite.attrib["errors"] == "0"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "tag"),
+    [
+        (Verdict.PASS, None),
+        (Verdict.XFAIL, None),
+        (Verdict.FAIL, "failure"),
+        (Verdict.XPASS, "failure"),
+        (Verdict.ERROR, "error"),
+        (Verdict.INCONCLUSIVE, "error"),
+    ],
+)
+def test_junit_is_red_when_the_exit_code_is(
+    verdict: Verdict, tag: str | None, passing_audit: AuditResult
+) -> None:
+    audit = msgspec.structs.replace(passing_audit, verdict=verdict)
+    case = ET.fromstring(render_junit(audit)).find(".//testcase[@name='verdict']")
+    assert case is not None
+    assert [child.tag for child in case] == ([tag] if tag else [])
+
+
+def test_junit_survives_characters_that_xml_cannot_hold(failing_audit: AuditResult) -> None:
+    broken = msgspec.structs.replace(
+        failing_audit.checks[1], message="\x00 <&> \ud800", verdict=Verdict.ERROR
+    )
+    audit = msgspec.structs.replace(failing_audit, checks=(broken,))
+    error = ET.fromstring(render_junit(audit)).find(".//error")
+    assert error is not None
+    assert "<&>" in error.attrib["message"]

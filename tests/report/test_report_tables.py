@@ -1,0 +1,40 @@
+"""Tables: plain when piped, drawn and wrapped on a terminal."""
+
+from __future__ import annotations
+
+import re
+
+from specverify.report.tables import Table, render_table
+
+TABLE = Table(
+    headers=("verdict", "check", "n"),
+    rows=[("pass", "a check with a long name", "20,000"), ("fail", "b", "7")],
+    right=frozenset({2}),
+    title="checks",
+)
+
+
+def test_plain_text_is_aligned() -> None:
+    assert render_table(TABLE) == (
+        "checks\n"
+        "verdict  check                          n\n"
+        "pass     a check with a long name  20,000\n"
+        "fail     b                              7\n"
+    )
+
+
+def test_plain_text_has_neither_colours_nor_rules() -> None:
+    assert render_table(TABLE).isascii()
+    assert "\x1b" not in render_table(TABLE)
+
+
+def test_a_terminal_gets_colours_and_its_width_is_kept() -> None:
+    drawn = render_table(TABLE, width=30, color=True)
+    assert "\x1b[" in drawn
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", drawn).splitlines()
+    assert max(map(len, lines)) <= 30
+
+
+def test_markup_in_a_cell_is_shown_not_obeyed() -> None:
+    table = Table(headers=("check",), rows=[("tokens[red]",)])
+    assert "tokens[red]" in render_table(table, width=40, color=True)
