@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from specverify._arrays import Array, ArrayT, is_torch, namespace
-from specverify.distributions import check_distribution, one_hot
 from specverify.errors import InvalidInputError
 
 __all__ = ["SamplingParams", "warp_logits", "warp_probs"]
@@ -90,7 +89,7 @@ def warp_logits(logits: ArrayT, params: SamplingParams) -> ArrayT:
         section 3.1 (top-p); Nguyen et al. (2024), arXiv:2407.01082 (min-p).
     """
     xp = namespace(logits)
-    _check_logits(xp, logits)
+    _check_scores(xp, "logits", logits)
     if params.temperature == 0:
         greedy: ArrayT = _greedy(xp, logits)
         return greedy
@@ -119,10 +118,10 @@ def warp_probs(probs: ArrayT, params: SamplingParams) -> ArrayT:
     Raises:
         InvalidInputError: If ``probs`` is not a probability vector along its last axis.
     """
-    check_distribution("probs", probs)
+    xp = namespace(probs)
+    _check_probs(xp, probs)
     if params.is_plain:
         return probs
-    xp = namespace(probs)
     if params.temperature == 0:
         greedy: ArrayT = _greedy(xp, probs)
         return greedy
@@ -145,16 +144,26 @@ def _check_top_k(top_k: int) -> None:
         raise InvalidInputError("top_k", f"must be at least 1, got {top_k}")
 
 
-def _check_logits(xp: Any, logits: Array) -> None:
-    if logits.ndim == 0 or logits.shape[-1] == 0:
-        raise InvalidInputError("logits", f"empty vocabulary, shape {tuple(logits.shape)}")
-    if not xp.isdtype(logits.dtype, "real floating"):
-        raise InvalidInputError("logits", f"needs a floating dtype, got {logits.dtype}")
-    top = xp.max(logits, axis=-1)
+def _check_probs(xp: Any, probs: Array) -> None:
+    _check_scores(xp, "probs", probs)
+    off = xp.abs(xp.sum(probs, axis=-1) - 1)
+    tolerance = 4 * float(xp.finfo(probs.dtype).eps) ** 0.5  # a softmax row errs by far less
+    if bool(xp.any(off > tolerance)):
+        raise InvalidInputError("probs", f"a row does not sum to one (off by {xp.max(off):.3g})")
+    if bool(xp.any(probs < 0)):
+        raise InvalidInputError("probs", f"has a negative entry, {xp.min(probs):.6g}")
+
+
+def _check_scores(xp: Any, argument: str, scores: Array) -> None:
+    if scores.ndim == 0 or scores.shape[-1] == 0:
+        raise InvalidInputError(argument, f"empty vocabulary, shape {tuple(scores.shape)}")
+    if not xp.isdtype(scores.dtype, "real floating"):
+        raise InvalidInputError(argument, f"needs a floating dtype, got {scores.dtype}")
+    top = xp.max(scores, axis=-1)
     if bool(xp.any(xp.isnan(top))):
-        raise InvalidInputError("logits", "has NaN entries")
+        raise InvalidInputError(argument, "has NaN entries")
     if not bool(xp.all(xp.isfinite(top))):
-        raise InvalidInputError("logits", "has a row whose highest score is infinite")
+        raise InvalidInputError(argument, "has a row whose highest score is infinite")
 
 
 def _greedy(xp: Any, scores: Any) -> Any:
@@ -163,7 +172,7 @@ def _greedy(xp: Any, scores: Any) -> Any:
     ids = xp.arange(vocab_size, device=getattr(scores, "device", None))
     highest = scores == xp.max(scores, axis=-1, keepdims=True)
     first = xp.min(xp.where(highest, ids, xp.full_like(ids, vocab_size)), axis=-1)
-    return one_hot(first, vocab_size, dtype=scores.dtype)
+    return xp.astype(xp.expand_dims(first, axis=-1) == ids, scores.dtype)
 
 
 def _cool(xp: Any, logits: Any, temperature: float) -> Any:

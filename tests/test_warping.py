@@ -174,3 +174,24 @@ def test_bad_parameters_are_named(arguments, message) -> None:
 def test_bad_logits_are_refused(logits, message, kind) -> None:
     with pytest.raises(InvalidInputError, match=message):
         warp_logits(kind(logits), SamplingParams())
+
+
+@pytest.mark.parametrize(
+    ("probs", "message"),
+    [
+        ([], "empty vocabulary"),
+        ([0.5, float("nan")], "NaN"),
+        ([0.5, 0.6], "off by 0.1"),
+        ([1.5, -0.5], "negative entry, -0.5"),
+    ],
+)
+@pytest.mark.parametrize("kind", [np.asarray, torch.tensor])
+def test_bad_probs_are_refused(probs, message, kind) -> None:
+    with pytest.raises(InvalidInputError, match=f"probs: .*{message}"):
+        warp_probs(kind(probs), SamplingParams())
+
+
+def test_an_empty_batch_stays_empty() -> None:
+    params = SamplingParams(0.5, 2, 0.9, 0.1)
+    assert warp_logits(np.zeros((0, 3)), params).shape == (0, 3)
+    assert warp_probs(np.zeros((0, 3)), params).shape == (0, 3)
