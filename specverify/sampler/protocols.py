@@ -51,7 +51,7 @@ class CachedModel(Protocol):
         """An empty cache (a :class:`KVCache` of the model's own kind): all lengths 0."""
 
     def forward(self, tokens: NDArray[np.int64], cache: Any) -> Array:
-        """Append tokens to the cache and score what follows each of them.
+        """Append tokens to the cache and score what follows each.
 
         Args:
             tokens: Ids, int64, shape ``(batch, t)`` with ``t >= 1``. Token ``[b, j]`` stands at
@@ -62,6 +62,6 @@ class CachedModel(Protocol):
                 that only fill up a shorter row stand at its end and are rolled back by the caller.
 
         Returns:
-            Logits, floating, numpy or torch, shape ``(batch, t, vocab_size)``: row ``[b, j]`` scores
-            the token after ``tokens[b, j]``.
+            Logits, floating, numpy or torch, shape ``(batch, t, vocab_size)``: row ``[b, j]``
+            scores the token after ``tokens[b, j]``.
         """
