@@ -14,3 +14,7 @@ from .sampler.verify import speculative_verify as speculative_verify
 from .warping import SamplingParams as SamplingParams
 from .warping import warp_logits as warp_logits
 from .warping import warp_probs as warp_probs
+from .models.gpt import GPTModel as GPTModel
+from .models.step import model_step as model_step
+from .models.weights import load_gpt as load_gpt
+from .models.weights import save_gpt as save_gpt

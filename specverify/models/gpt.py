@@ -1,0 +1,202 @@
+"""A GPT in the Hugging Face GPT-2 layout, with a preallocated KV cache rolled back by length.
+
+Pre-norm blocks, learned positions, ``gelu_new``, tied head, and linear maps stored as
+``(inputs, outputs)``: parameter names and shapes are those of ``GPT2LMHeadModel`` without the
+``transformer.`` prefix, so weights move both ways unchanged (:mod:`specverify.models.weights`).
+
+References:
+    Radford et al. (2019), "Language Models are Unsupervised Multitask Learners".
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from specverify._arrays import Array
+from specverify.errors import InvalidInputError
+from specverify.models.kv_cache import KVCache
+
+__all__ = ["GPTModel"]
+
+
+class Conv1D(nn.Module):
+    """Affine map whose weight has shape ``(inputs, outputs)``, as GPT-2 stores it."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(inputs, outputs))
+        self.bias = nn.Parameter(torch.zeros(outputs))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Apply to the last axis."""
+        flat = torch.addmm(self.bias, x.reshape(-1, x.shape[-1]), self.weight)
+        return flat.view(*x.shape[:-1], -1)
+
+
+class Attention(nn.Module):
+    """Causal self-attention; reads and extends one layer of a cache when there is one."""
+
+    def __init__(self, embed_dim: int, num_heads: int) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        self.c_attn = Conv1D(embed_dim, 3 * embed_dim)
+        self.c_proj = Conv1D(embed_dim, embed_dim)
+
+    def forward(self, x: Tensor, cache: KVCache | None, layer: int) -> Tensor:
+        """Attend; ``x`` has shape ``(batch, time, embed_dim)``."""
+        batch, time, width = x.shape
+        heads = self.c_attn(x).view(batch, time, 3, self.num_heads, width // self.num_heads)
+        query, key, value = heads.permute(2, 0, 3, 1, 4).unbind(0)
+        if cache is None:
+            mixed = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+        else:
+            key, value, mask = cache.extend(layer, key, value)
+            mixed = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+        merged: Tensor = self.c_proj(mixed.transpose(1, 2).reshape(batch, time, width))
+        return merged
+
+
+class FeedForward(nn.Module):
+    """Two affine maps around ``gelu_new``, four times as wide inside."""
+
+    def __init__(self, embed_dim: int) -> None:
+        super().__init__()
+        self.c_fc = Conv1D(embed_dim, 4 * embed_dim)
+        self.c_proj = Conv1D(4 * embed_dim, embed_dim)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Apply to the last axis."""
+        projected: Tensor = self.c_proj(functional.gelu(self.c_fc(x), approximate="tanh"))
+        return projected
+
+
+class Block(nn.Module):
+    """Attention and feed-forward, each behind a layer norm and beside a residual path."""
+
+    def __init__(self, embed_dim: int, num_heads: int, layer_norm_eps: float) -> None:
+        super().__init__()
+        self.ln_1 = nn.LayerNorm(embed_dim, eps=layer_norm_eps)
+        self.attn = Attention(embed_dim, num_heads)
+        self.ln_2 = nn.LayerNorm(embed_dim, eps=layer_norm_eps)
+        self.mlp = FeedForward(embed_dim)
+
+    def forward(self, x: Tensor, cache: KVCache | None, layer: int) -> Tensor:
+        """Apply to the residual stream, shape ``(batch, time, embed_dim)``."""
+        x = x + self.attn(self.ln_1(x), cache, layer)
+        mixed: Tensor = x + self.mlp(self.ln_2(x))
+        return mixed
+
+
+class GPTModel(nn.Module):
+    """A small GPT-2.
+
+    Args:
+        vocab_size: Number of tokens.
+        embed_dim: Width of the residual stream; a multiple of ``num_heads``.
+        num_heads: Attention heads in a layer.
+        num_layers: Number of blocks.
+        max_seq_len: Longest sequence, prompt and completion together.
+        layer_norm_eps: Added to variances.
+        generator: Source of the initial weights; torch's global generator when None.
+
+    Raises:
+        InvalidInputError: If a size is below one or the heads do not divide the width.
+
+    Attributes:
+        vocab_size: Number of tokens.
+        max_length: Longest sequence.
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        embed_dim: int,
+        num_heads: int,
+        num_layers: int,
+        max_seq_len: int,
+        *,
+        layer_norm_eps: float = 1e-5,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        sizes = {
+            "vocab_size": vocab_size,
+            "embed_dim": embed_dim,
+            "num_heads": num_heads,
+            "num_layers": num_layers,
+            "max_seq_len": max_seq_len,
+        }
+        for name, size in sizes.items():
+            if size < 1:
+                raise InvalidInputError(name, f"must be at least 1, got {size}")
+        if embed_dim % num_heads:
+            raise InvalidInputError("embed_dim", f"{embed_dim} is no multiple of {num_heads} heads")
+        self.vocab_size, self.embed_dim, self.num_heads = vocab_size, embed_dim, num_heads
+        self.num_layers, self.max_length = num_layers, max_seq_len
+        self.layer_norm_eps = layer_norm_eps
+        self.wte = nn.Embedding(vocab_size, embed_dim)
+        self.wpe = nn.Embedding(max_seq_len, embed_dim)
+        self.h = nn.ModuleList(
+            Block(embed_dim, num_heads, layer_norm_eps) for _ in range(num_layers)
+        )
+        self.ln_f = nn.LayerNorm(embed_dim, eps=layer_norm_eps)
+        self._initialise(generator)
+
+    def forward(self, tokens: Array, cache: KVCache | None = None) -> Tensor:
+        """Logits of the token after each position.
+
+        Args:
+            tokens: Ids, integer, torch or numpy, shape ``(time,)`` or ``(batch, time)``. With a
+                cache they continue each row after its cached length.
+            cache: Keys and values of what came before; extended in place, without gradients.
+
+        Returns:
+            Logits in the weights' dtype, shape ``(time, vocab)`` or ``(batch, time, vocab)``.
+
+        Raises:
+            InvalidInputError: If a sequence would be longer than ``max_length``.
+        """
+        ids = torch.as_tensor(tokens, dtype=torch.int64, device=self.wte.weight.device)
+        rows = ids if ids.ndim == 2 else ids.unsqueeze(0)
+        count = rows.shape[1]
+        if cache is None:
+            if count > self.max_length:
+                raise InvalidInputError(
+                    "tokens", f"{count} are more than the model's {self.max_length}"
+                )
+            logits = self._run(rows, slice(0, count), None)
+        else:
+            with torch.no_grad():
+                logits = self._run(rows, cache.begin(rows.shape[0], count), cache)
+            cache.commit(count)
+        return logits if ids.ndim == 2 else logits[0]
+
+    def new_cache(self, batch_size: int = 1) -> KVCache:
+        """An empty cache for ``batch_size`` sequences of up to ``max_length`` tokens."""
+        weight = self.wte.weight
+        shape = (batch_size, self.num_heads, self.max_length, self.embed_dim // self.num_heads)
+        return KVCache(self.num_layers, shape, dtype=weight.dtype, device=weight.device)
+
+    def num_parameters(self) -> int:
+        """Number of trained numbers; the tied head counts once."""
+        return sum(parameter.numel() for parameter in self.parameters())
+
+    def _run(self, rows: Tensor, positions: Tensor | slice, cache: KVCache | None) -> Tensor:
+        x = self.wte(rows) + self.wpe.weight[positions]
+        for layer, block in enumerate(self.h):
+            x = block(x, cache, layer)
+        return functional.linear(self.ln_f(x), self.wte.weight)
+
+    def _initialise(self, generator: torch.Generator | None) -> None:
+        # GPT-2's rule: maps that end on the residual stream start smaller, by its depth.
+        shrink = 1 / math.sqrt(2 * self.num_layers)
+        with torch.no_grad():
+            for name, parameter in self.named_parameters():
+                if parameter.ndim == 2:
+                    scale = 0.01 if name == "wpe.weight" else 0.02
+                    scale *= shrink if name.endswith("c_proj.weight") else 1
+                    parameter.normal_(0.0, scale, generator=generator)

@@ -1,0 +1,119 @@
+"""Preallocated keys and values of a transformer, rolled back by length.
+
+A rejected draft leaves its keys behind; nothing is copied or cut, the row's length alone says how
+much of it counts, and the next tokens overwrite the rest.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from specverify.errors import InvalidInputError
+
+__all__ = ["KVCache"]
+
+
+class KVCache:
+    """Keys and values of every layer for a batch of sequences of unequal lengths.
+
+    Args:
+        num_layers: Layers of the model.
+        shape: ``(batch, heads, max_length, head_dim)`` of one layer's keys.
+        dtype: Dtype of the model's weights.
+        device: Device of the model's weights.
+
+    Attributes:
+        lengths: Tokens that count in each row, int64, shape ``(batch,)``. Writing a smaller number
+            in place forgets what lies beyond.
+    """
+
+    def __init__(
+        self,
+        num_layers: int,
+        shape: tuple[int, int, int, int],
+        *,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> None:
+        self.lengths: NDArray[np.int64] = np.zeros(shape[0], np.int64)
+        # Zeros, not empty: a masked-out NaN in uninitialised memory would still poison a row.
+        self._keys = [torch.zeros(shape, dtype=dtype, device=device) for _ in range(num_layers)]
+        self._values = [torch.zeros_like(keys) for keys in self._keys]
+        self._stored = self.lengths.copy()
+        self._max_length = shape[2]
+        self._device = device
+        self._rows = torch.arange(shape[0], device=device)[:, None]
+        self._slots: Tensor | slice = slice(0, 0)
+        self._stop = 0
+        self._mask: Tensor | None = None
+
+    def begin(self, batch_size: int, count: int) -> Tensor | slice:
+        """Prepare to append ``count`` tokens to each row.
+
+        Returns:
+            Their positions: a slice where all rows are equally long, else int64 of shape
+            ``(batch, count)``.
+
+        Raises:
+            InvalidInputError: If the batch differs from the cache's, a length is negative or more
+                than was stored, or a row would overflow.
+        """
+        shortest, longest = self._check(batch_size, count)
+        self._stop = longest + count
+        if shortest == longest:
+            self._slots = slice(longest, self._stop)
+            positions = torch.arange(longest, self._stop, device=self._device)
+        else:
+            starts = torch.from_numpy(self.lengths).to(self._device)
+            self._slots = positions = starts[:, None] + torch.arange(count, device=self._device)
+        self._mask = None
+        if count > 1 or shortest < longest:
+            keys = torch.arange(self._stop, device=self._device)
+            # A query sees keys up to its own position: this hides a shorter row's leftovers, too.
+            self._mask = (keys <= positions[..., None]).unsqueeze(-3)
+        return self._slots
+
+    def extend(
+        self, layer: int, key: Tensor, value: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Store one layer's new keys and values; returns all of them and the mask.
+
+        Args:
+            layer: Index of the layer.
+            key: New keys, shape ``(batch, heads, count, head_dim)``.
+            value: New values, same shape.
+
+        Returns:
+            Keys and values up to the longest row, and the boolean attention mask (None where
+            every query sees every key).
+        """
+        keys, values = self._keys[layer], self._values[layer]
+        if isinstance(self._slots, slice):
+            keys[:, :, self._slots] = key
+            values[:, :, self._slots] = value
+        else:
+            keys[self._rows, :, self._slots] = key.transpose(1, 2)
+            values[self._rows, :, self._slots] = value.transpose(1, 2)
+        return keys[:, :, : self._stop], values[:, :, : self._stop], self._mask
+
+    def commit(self, count: int) -> None:
+        """Count ``count`` appended tokens in each row, once every layer has stored its part."""
+        self.lengths += count
+        self._stored[:] = self.lengths
+
+    def _check(self, batch_size: int, count: int) -> tuple[int, int]:
+        if batch_size != len(self.lengths):
+            raise InvalidInputError("tokens", f"{batch_size} rows for {len(self.lengths)} cached")
+        if (self.lengths > self._stored).any() or (self.lengths < 0).any():
+            raise InvalidInputError(
+                "cache", f"lengths {self.lengths.tolist()} of the stored {self._stored.tolist()}"
+            )
+        shortest, longest = int(self.lengths.min()), int(self.lengths.max())
+        if longest + count > self._max_length:
+            raise InvalidInputError(
+                "tokens", f"{count} after {longest} are more than the model's {self._max_length}"
+            )
+        return shortest, longest
