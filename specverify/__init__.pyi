@@ -18,3 +18,12 @@ from .models.gpt import GPTModel as GPTModel
 from .models.step import model_step as model_step
 from .models.weights import load_gpt as load_gpt
 from .models.weights import save_gpt as save_gpt
+from .theory.block_law import block_law as block_law
+from .theory.completion_law import completion_law as completion_law
+from .theory.completion_law import completion_law_with_eos as completion_law_with_eos
+from .theory.decode_law import decode_law as decode_law
+from .theory.emitted_length import emitted_length_pmf as emitted_length_pmf
+from .theory.expected_tokens import expected_accepted_tokens as expected_accepted_tokens
+from .theory.optimal_gamma import optimal_gamma as optimal_gamma
+from .theory.speedup import speculative_speedup as speculative_speedup
+from .theory.stopped_decode import stopped_decode_law as stopped_decode_law
