@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
-from specverify._arrays import Array, ArrayT, is_torch, namespace
+from specverify._arrays import ArrayT, is_torch, namespace
 from specverify.distributions import residual_distribution
 from specverify.sampler.checks import check_block_laws, check_block_shapes
 from specverify.sampler.draws import Generator, check_generator, sample_categorical
 
-__all__ = ["SMALLEST_DIVISOR", "speculative_verify"]
+__all__ = ["SMALLEST_DIVISOR", "accepted_prefix", "speculative_verify"]
 
 SMALLEST_DIVISOR = float(np.finfo(np.float64).smallest_normal)
 """Stands in for a draft probability of zero: the ratio stays finite, and zero over zero rejects."""
@@ -52,7 +55,8 @@ def speculative_verify(
     check_generator(target_probs, generator)
     if validate:
         check_block_laws(target_probs, draft_probs, draft_tokens)
-    n_accepted = _accepted_prefix(target_probs, draft_probs, draft_tokens, generator)
+    next_uniform = _uniform_source(target_probs, generator)
+    n_accepted = accepted_prefix(target_probs, draft_probs, draft_tokens, next_uniform)
     last = target_probs[n_accepted]
     if n_accepted < draft_tokens.shape[0]:
         last = residual_distribution(last, draft_probs[n_accepted])
@@ -62,23 +66,32 @@ def speculative_verify(
     return emitted, n_accepted
 
 
-def _accepted_prefix(
-    target_probs: Array, draft_probs: Array, draft_tokens: Array, generator: Generator
+def accepted_prefix(
+    target_probs: Any, draft_probs: Any, draft_tokens: Any, next_uniform: Callable[[], float]
 ) -> int:
-    rng = np.random.default_rng() if generator is None else generator
-    for position in range(draft_tokens.shape[0]):
-        token = draft_tokens[position]
+    """Number of drafts accepted before the first rejection; one uniform is asked for each test.
+
+    Args:
+        target_probs: Target rows, shape ``(gamma + 1, vocab)``.
+        draft_probs: Draft rows, shape ``(gamma, vocab)``.
+        draft_tokens: Drafted ids, ``gamma`` of them.
+        next_uniform: Gives a fresh number in [0, 1).
+    """
+    for position, token in enumerate(draft_tokens):
         target = target_probs[position, token].item()
         draft = draft_probs[position, token].item()
-        uniform = _torch_uniform(generator) if is_torch(target_probs) else rng.random()
         # Strict, so that a token which the target excludes is refused even by a uniform of 0.
-        if not uniform < target / max(draft, SMALLEST_DIVISOR):
+        if not next_uniform() < target / max(draft, SMALLEST_DIVISOR):
             return position
-    return int(draft_tokens.shape[0])
+    return len(draft_tokens)
 
 
-def _torch_uniform(generator: Generator) -> float:
+def _uniform_source(like: Any, generator: Generator) -> Callable[[], float]:
+    if not is_torch(like):
+        rng = np.random.default_rng() if generator is None else generator
+        source: Callable[[], float] = rng.random
+        return source
     import torch
 
     device = "cpu" if generator is None else generator.device
-    return torch.rand(1, generator=generator, device=device).item()
+    return lambda: torch.rand(1, generator=generator, device=device).item()
