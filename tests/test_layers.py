@@ -20,6 +20,7 @@ LAYERS = [
     {"stats"},
     {"sampler"},
     {"models"},
+    {"strategies"},
     {"simulate"},
     {"exact"},
     {"bugs"},

@@ -6,10 +6,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from specverify._arrays import Array, ArrayT, is_torch, namespace
+from specverify._arrays import Array, ArrayT, FloatArray, is_torch, namespace
 from specverify.errors import InvalidInputError
 
-__all__ = ["Generator", "categorical_from_uniforms", "sample_categorical", "uniforms"]
+__all__ = ["Generator", "categorical_from_uniforms", "pick_token", "sample_categorical", "uniforms"]
 
 Generator: TypeAlias = Any
 """A ``torch.Generator`` for tensors, a ``numpy.random.Generator`` for numpy arrays, or None."""
@@ -65,6 +65,19 @@ def categorical_from_uniforms(probs: ArrayT, uniforms: ArrayT) -> ArrayT:
     last = xp.sum(cumulative < total, axis=-1)
     tokens: ArrayT = xp.minimum(below, last)
     return tokens
+
+
+def pick_token(probs: FloatArray, uniform: float) -> int:
+    """One draw by :func:`categorical_from_uniforms`, without its overhead.
+
+    Args:
+        probs: Nonnegative weights with a positive sum, numpy, shape ``(vocab,)``.
+        uniform: A number in [0, 1).
+    """
+    cumulative = np.cumsum(probs, dtype=np.float64)
+    total = cumulative[-1]
+    below = cumulative.searchsorted(uniform * total, side="right")
+    return int(min(below, cumulative.searchsorted(total, side="left")))
 
 
 def uniforms(like: Array, shape: tuple[int, ...], generator: Generator = None) -> Array:
