@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from specverify.cli import theory
+from specverify.cli import bugs, ls, theory
 from specverify.cli.shell import note, say
 from specverify.errors import SpecVerifyError
 
@@ -45,6 +45,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("theory")(theory.theory)
+app.command("bugs")(bugs.bugs)
+app.command("ls")(ls.ls)
 
 
 def _print_version(wanted: bool) -> None:

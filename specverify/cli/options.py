@@ -8,13 +8,18 @@ import typer
 
 from specverify.errors import InvalidInputError
 
-__all__ = ["AsJson", "Seed", "UnusedSeed", "positive_integers"]
+__all__ = ["AsJson", "Seed", "UnusedSeed", "comma_separated", "positive_integers"]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, to stdout.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of every draw.")]
 UnusedSeed = Annotated[
     int, typer.Option("--seed", min=0, help="Accepted everywhere; this command draws nothing.")
 ]
+
+
+def comma_separated(text: str | None) -> tuple[str, ...]:
+    """Read ``"a,b"``; nothing given is nothing."""
+    return tuple(part.strip() for part in (text or "").split(",") if part.strip())
 
 
 def positive_integers(option: str, text: str) -> tuple[int, ...]:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, TextIO
 
 import typer
 
+from specverify.errors import InvalidInputError
+from specverify.report.numbers import scalar
 from specverify.report.tables import Table, render_table
 
-__all__ = ["is_terminal", "note", "say", "say_json", "say_table", "screen"]
+__all__ = ["is_terminal", "note", "say", "say_json", "say_records", "screen", "write_file"]
 
 
 def is_terminal(stream: TextIO) -> bool:
@@ -37,14 +40,25 @@ def say_json(value: Any) -> None:
     typer.echo(json.dumps(value, indent=2, allow_nan=False))
 
 
-def say_table(headers: Iterable[str], rows: Iterable[Iterable[str]], *, title: str = "") -> None:
-    """A table on standard output; every column but the first is aligned to the right."""
-    columns = tuple(headers)
+def say_records(records: Sequence[Mapping[str, Any]], *, title: str = "") -> None:
+    """A table on standard output, a row a record; columns of numbers are aligned to the right.
+
+    Args:
+        records: Rows with the same keys, which are the headers.
+        title: A line above the table.
+    """
+    if not records:
+        say(f"{title}\n(none)")
+        return
     width, color = screen()
+    headers = list(records[0])
+    rows = [[scalar(value) for value in record.values()] for record in records]
     table = Table(
-        headers=columns,
-        rows=[tuple(row) for row in rows],
-        right=frozenset(range(1, len(columns))),
+        headers=headers,
+        rows=rows,
+        right=frozenset(
+            place for place in range(len(headers)) if all(_is_number(row[place]) for row in rows)
+        ),
         title=title,
     )
     say(render_table(table, width=width, color=color))
@@ -53,3 +67,24 @@ def say_table(headers: Iterable[str], rows: Iterable[Iterable[str]], *, title: s
 def note(text: str) -> None:
     """Something for people that is not the result: progress, a hint, an error."""
     typer.echo(text, err=True)
+
+
+def write_file(option: str, path: Path, text: str) -> None:
+    """Write a rendering, making its folder.
+
+    Raises:
+        InvalidInputError: If the path cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InvalidInputError(option, f"cannot write {path}: {error.strerror}") from error
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from specverify.results import Interval
+if TYPE_CHECKING:
+    from specverify.results import Interval
 
 __all__ = ["MISSING", "count", "decimal", "interval", "probability", "scalar"]
 
