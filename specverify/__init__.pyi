@@ -34,3 +34,5 @@ from .warping import SamplingParams as SamplingParams
 from .warping import warp_logits as warp_logits
 from .warping import warp_probs as warp_probs
 from .models.train import train_pair as train_pair
+from .simulate.demonstrate import demonstrate_speculative as demonstrate_speculative
+from .simulate.document_b import SimulatedSpeculativeDecoder as SimulatedSpeculativeDecoder

@@ -12,7 +12,7 @@ from specverify._arrays import to_numpy
 from specverify.distributions import check_distribution
 from specverify.errors import InvalidInputError
 from specverify.theory._rows import NextProbs, Rows, Tokens, cached_rows, check_size
-from specverify.theory._validate import checked_count
+from specverify.theory.validation import checked_count
 
 __all__ = ["block_law", "context_block_law", "context_length_pmf", "enumerate_block"]
 

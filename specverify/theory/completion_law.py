@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from specverify.errors import InvalidInputError
 from specverify.theory._rows import NextProbs, Tokens, cached_rows, check_size
-from specverify.theory._validate import checked_count
+from specverify.theory.validation import checked_count
 
 __all__ = ["completion_law", "completion_law_with_eos"]
 

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from specverify.theory._rows import NextProbs, Rows, Tokens, cached_rows, check_size
-from specverify.theory._validate import checked_count
 from specverify.theory.block_law import enumerate_block
+from specverify.theory.validation import checked_count
 
 __all__ = ["DecodeLaw", "decode_law"]
 

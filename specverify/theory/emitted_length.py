@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from specverify.errors import InvalidInputError
-from specverify.theory._validate import checked_gamma, checked_pmf, checked_probability
+from specverify.theory.validation import checked_gamma, checked_pmf, checked_probability
 
 __all__ = ["emitted_length_moments", "emitted_length_pmf"]
 

@@ -7,7 +7,7 @@ from typing import overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from specverify.theory._validate import checked_gamma, checked_probability
+from specverify.theory.validation import checked_gamma, checked_probability
 
 __all__ = ["expected_accepted_tokens"]
 

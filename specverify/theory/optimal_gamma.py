@@ -8,8 +8,8 @@ from typing import overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from specverify.theory._validate import checked_cost, checked_count, checked_probability
 from specverify.theory.expected_tokens import expected_accepted_tokens
+from specverify.theory.validation import checked_cost, checked_count, checked_probability
 
 __all__ = ["optimal_gamma"]
 

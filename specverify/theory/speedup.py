@@ -7,8 +7,8 @@ from typing import overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from specverify.theory._validate import checked_cost
 from specverify.theory.expected_tokens import expected_accepted_tokens
+from specverify.theory.validation import checked_cost
 
 __all__ = ["speculative_speedup"]
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from specverify.theory._validate import checked_cost, checked_count, checked_pmf
+from specverify.theory.validation import checked_cost, checked_count, checked_pmf
 
 __all__ = ["Moments", "StoppedDecodeLaw", "stopped_decode_law"]
 
