@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from specverify.cli import bugs, ls, theory
+from specverify.cli import bugs, ls, report, theory, train
 from specverify.cli.shell import note, say
 from specverify.errors import SpecVerifyError
 
@@ -44,9 +44,11 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+app.command("report")(report.report)
 app.command("theory")(theory.theory)
 app.command("bugs")(bugs.bugs)
 app.command("ls")(ls.ls)
+app.command("train")(train.train)
 
 
 def _print_version(wanted: bool) -> None:

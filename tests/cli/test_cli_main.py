@@ -23,7 +23,7 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_help_lists_commands_and_exit_codes() -> None:
     shown = command("--help")
     assert shown.returncode == 0
-    for said in ("theory", "ls", "bugs", "Exit codes"):
+    for said in ("theory", "ls", "bugs", "report", "train", "Exit codes"):
         assert said in shown.stdout
 
 
