@@ -70,7 +70,10 @@ def _drawn(table: Table, width: int | None) -> str:
     from rich.text import Text
 
     drawn = RichTable(
-        title=table.title or None, box=SIMPLE_HEAD, title_justify="left", pad_edge=False
+        box=SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
     )
     for column, header in enumerate(table.headers):
         drawn.add_column(header, justify="right" if column in table.right else "left")
@@ -78,5 +81,7 @@ def _drawn(table: Table, width: int | None) -> str:
         drawn.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
     text = StringIO()
     console = Console(file=text, width=width or 120, force_terminal=True, color_system="standard")
+    if table.title:
+        console.print(Text(table.title, style="bold"))
     console.print(drawn)
-    return text.getvalue()
+    return text.getvalue().rstrip("\n") + "\n"
