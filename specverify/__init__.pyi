@@ -36,3 +36,6 @@ from .warping import warp_probs as warp_probs
 from .models.train import train_pair as train_pair
 from .simulate.demonstrate import demonstrate_speculative as demonstrate_speculative
 from .simulate.document_b import SimulatedSpeculativeDecoder as SimulatedSpeculativeDecoder
+from .models.pairs import Pair as Pair
+from .models.pairs import load_pair as load_pair
+from .models.transformers_model import TransformersModel as TransformersModel
