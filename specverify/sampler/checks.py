@@ -31,7 +31,7 @@ def check_block_shapes(
     _expect("draft_probs", draft_probs, (*block, shape[-1]), shape)
     _expect("draft_tokens", draft_tokens, block, shape)
     if not namespace(draft_tokens).isdtype(draft_tokens.dtype, "integral"):
-        raise InvalidInputError("draft_tokens", f"needs integer ids, got {draft_tokens.dtype}")
+        raise InvalidInputError("draft_tokens", f"needs integer ids, got {_name(draft_tokens)}")
 
 
 def check_block_laws(target_probs: Array, draft_probs: Array, draft_tokens: Array) -> None:
@@ -89,3 +89,7 @@ def _expect(
             f"needs shape {wanted} beside target_probs of shape {target_shape}, "
             f"got {tuple(array.shape)}",
         )
+
+
+def _name(array: Array) -> str:
+    return str(array.dtype).rpartition(".")[2]
