@@ -1,1 +1,1 @@
-"""Plan, run, verdict."""
+"""Plan, run, verdict: audits of implementations of speculative decoding."""

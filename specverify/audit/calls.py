@@ -1,0 +1,123 @@
+"""Calling an implementation on copies, and reading what comes back without trusting it."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+
+from specverify._arrays import is_torch
+from specverify.audit.forms import Framework
+from specverify.audit.targets import Target
+from specverify.errors import ImplementationError, ImplementationRaisedError, InvalidEmissionError
+
+__all__ = ["guarded", "invoke", "read_count", "read_tokens", "split_result", "to_framework"]
+
+Guard = Callable[[], AbstractContextManager[None]]
+
+
+def to_framework(values: Any, framework: Framework) -> Any:
+    """A fresh array of the framework's kind.
+
+    Probabilities become float64 numpy or float32 torch: torch code is written for float32 rows.
+    """
+    array = np.array(values)
+    if framework is Framework.NUMPY:
+        return array
+    import torch
+
+    return torch.tensor(array, dtype=torch.float32 if array.dtype.kind == "f" else torch.int64)
+
+
+def invoke(target: Target, arguments: tuple[Any, ...], generator: Any) -> Any:
+    """Call the implementation, handing the generator over in the way that it takes one."""
+    if target.generator is None:
+        return target.implementation(*arguments)
+    if target.generator == "*":
+        return target.implementation(*arguments, generator)
+    return target.implementation(*arguments, **{target.generator: generator})
+
+
+def guarded(call: Callable[[], Any]) -> Any:
+    """Run ``call``; whatever the audited code raises becomes an ``ImplementationRaisedError``."""
+    try:
+        return call()
+    except ImplementationError:
+        raise
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # SystemExit too: the audited code must not end the audit
+        frames = traceback.extract_tb(error.__traceback__)
+        where = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+        text = f"{type(error).__name__}: {error}".rstrip(": ")
+        raise ImplementationRaisedError(f"raised {text}{where}") from error
+
+
+def split_result(result: Any) -> tuple[Any, Any]:
+    """``(emitted, extra)`` from what was returned: a pair, or the emitted tokens alone."""
+    if isinstance(result, tuple) and len(result) == 2:
+        return result[0], result[1]
+    if hasattr(result, "emitted"):
+        return result.emitted, getattr(result, "n_accepted", None)
+    return result, None
+
+
+def read_tokens(emitted: Any, most: int, vocab_size: int) -> list[int]:
+    """Emitted ids as a list of ints.
+
+    Args:
+        emitted: What the implementation returned: array, tensor or sequence, one axis.
+        most: Largest allowed number; the smallest is 1.
+        vocab_size: Ids lie below it.
+
+    Raises:
+        InvalidEmissionError: If number, type or range are wrong.
+    """
+    tokens = _as_list(emitted)
+    if not 1 <= len(tokens) <= most:
+        raise InvalidEmissionError(
+            f"emitted {len(tokens)} tokens {_short(tokens)}, allowed are 1 to {most}"
+        )
+    for token in tokens:
+        if type(token) is not int:
+            raise InvalidEmissionError(f"emitted {token!r}, which is not an integer id")
+        if not 0 <= token < vocab_size:
+            raise InvalidEmissionError(f"emitted id {token} outside [0, {vocab_size})")
+    return tokens
+
+
+def read_count(n_accepted: Any, gamma: int) -> int | None:
+    """The reported number of accepted drafts, if one is reported.
+
+    Raises:
+        InvalidEmissionError: If it is not an integer, or negative, or above ``gamma + 1``.
+    """
+    if n_accepted is None:
+        return None
+    value = n_accepted.item() if hasattr(n_accepted, "item") else n_accepted
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidEmissionError(f"n_accepted is {n_accepted!r}, not an integer")
+    if not 0 <= value <= gamma + 1:
+        raise InvalidEmissionError(f"n_accepted is {value} for {gamma} drafts")
+    return value
+
+
+def _as_list(emitted: Any) -> list[Any]:
+    if hasattr(emitted, "tolist"):
+        if getattr(emitted, "ndim", 1) != 1:
+            shape = tuple(emitted.shape)
+            raise InvalidEmissionError(f"emitted has shape {shape}, one axis is expected")
+        return list(emitted.tolist())
+    if isinstance(emitted, list | tuple):
+        return [e.item() if is_torch(e) or isinstance(e, np.generic) else e for e in emitted]
+    raise InvalidEmissionError(
+        f"returned {type(emitted).__name__} where emitted tokens are expected"
+    )
+
+
+def _short(tokens: list[Any]) -> str:
+    text = str(tokens[:12])
+    return text if len(tokens) <= 12 else f"{text[:-1]}, ...]"

@@ -1,0 +1,64 @@
+"""Cells in which tokens are counted: fixed by the laws and the planned sample, never by the data."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["merge", "token_cells"]
+
+Floats = NDArray[np.float64]
+
+
+def token_cells(
+    target_probs: Floats,
+    draft_probs: Floats,
+    n: float,
+    *,
+    min_expected: float = 10.0,
+    max_cells: int = 16,
+) -> NDArray[np.int64]:
+    """Assign each token of one row to a cell.
+
+    The most probable tokens stand alone; the rest is cut, in the order of target over draft, into
+    groups of about equal mass: an acceptance or residual gone wrong moves mass along that order.
+
+    Args:
+        target_probs: Law of the token, shape ``(vocab,)``.
+        draft_probs: Draft's law, same shape.
+        n: Planned observations of this row.
+        min_expected: Smallest expected count of a cell.
+        max_cells: Largest number of cells.
+
+    Returns:
+        Cell ids from 0, shape ``(vocab,)``; tokens without mass join the last cell.
+    """
+    order = np.argsort(-target_probs, kind="stable")
+    alone = order[: max_cells if len(order) <= max_cells else max_cells // 2]
+    alone = alone[n * target_probs[alone] >= min_expected]
+    rest = np.setdiff1d(order, alone)
+    cells = np.empty(len(target_probs), dtype=np.int64)
+    cells[alone] = np.arange(len(alone))
+    mass = float(target_probs[rest].sum())
+    groups = max(1, min(max_cells - len(alone), int(n * mass / (2 * min_expected))))
+    cells[rest] = len(alone) + _groups(target_probs[rest], draft_probs[rest], groups)
+    if len(rest) and len(alone) and n * mass < min_expected:
+        cells[rest] = len(alone) - 1
+    return np.unique(cells, return_inverse=True)[1].astype(np.int64)
+
+
+def merge(values: NDArray[np.generic], cells: NDArray[np.int64]) -> Floats:
+    """Sum ``values`` of each cell, shape ``(n_cells,)``."""
+    return np.bincount(cells, weights=values.astype(np.float64))
+
+
+def _groups(target_probs: Floats, draft_probs: Floats, groups: int) -> NDArray[np.int64]:
+    """Cut tokens, ordered by target over draft, into groups of about equal target mass."""
+    if not len(target_probs):
+        return np.zeros(0, dtype=np.int64)
+    order = np.argsort(target_probs / (target_probs + draft_probs + 1e-300), kind="stable")
+    before = np.cumsum(target_probs[order]) - target_probs[order] / 2
+    total = max(float(target_probs.sum()), 1e-300)
+    ids = np.empty(len(order), dtype=np.int64)
+    ids[order] = np.minimum((before / total * groups).astype(np.int64), groups - 1)
+    return ids

@@ -1,0 +1,54 @@
+"""The interface: tokens of the right kind, inputs left alone, answers that a seed fixes."""
+
+from __future__ import annotations
+
+from specverify.audit.scenarios import Scenario
+from specverify.audit.tally import Tally
+from specverify.audit.terms import Terms
+from specverify.results import CheckResult, Family, Verdict
+
+__all__ = ["check_interface", "check_reproducible"]
+
+
+def check_interface(scenario: Scenario, tally: Tally, terms: Terms) -> CheckResult:
+    """Whether every call came back with allowed tokens and wrote into no argument.
+
+    Returns:
+        ``interface[scenario]``: ``error`` with the offending input, else ``pass``.
+    """
+    error = tally.error
+    return CheckResult(
+        name=f"interface[{scenario.name}]",
+        family=Family.CONTRACT,
+        verdict=Verdict.PASS if error is None else Verdict.ERROR,
+        params=scenario.params() | ({} if error is None else {"error": error["type"]}),
+        n=tally.total("calls"),
+        message="numbers, types and ranges of tokens hold; inputs untouched"
+        if error is None
+        else error["message"],
+        replay=terms.replay(scenario.name),
+        case=None if error is None else error["case"],
+    )
+
+
+def check_reproducible(scenario: Scenario, tally: Tally, terms: Terms) -> CheckResult:
+    """Whether the same seed and input give the same answer.
+
+    Returns:
+        ``reproducible[scenario]``; a failure is a finding and no breach of the law.
+    """
+    repeats = tally.table("repeats", (2,))
+    same, different = int(repeats[0]), int(repeats[1])
+    seen = Verdict.PASS if same else Verdict.SKIP
+    return CheckResult(
+        name=f"reproducible[{scenario.name}]",
+        family=Family.CONTRACT,
+        verdict=Verdict.FAIL if different else seen,
+        params=scenario.params(),
+        n=same + different,
+        message=f"{different} of {same + different} answers changed under an equal seed"
+        if different
+        else "equal seeds, equal answers",
+        replay=terms.replay(scenario.name),
+        case=tally.cases.get("not-reproducible"),
+    )

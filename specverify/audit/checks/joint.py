@@ -1,0 +1,98 @@
+"""Joint law of a completion: whole where it has few outcomes, else by neighbouring tokens."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from specverify.audit.cells import merge, token_cells
+from specverify.audit.chains import Chain, pair_law, path_law
+from specverify.audit.counting import MAX_PATHS, pair_classes
+from specverify.audit.evidence import Stratum, detectable_tv, weigh
+from specverify.audit.scenarios import Scenario
+from specverify.audit.tally import Tally
+from specverify.audit.terms import Terms
+from specverify.results import CheckResult, Diagnosis, Family, Verdict
+
+__all__ = ["applies", "check_joint", "tests"]
+
+_MAX_CELLS = 64
+
+
+def applies(scenario: Scenario) -> bool:
+    """Whether a completion has tokens to be joint."""
+    return scenario.length > 1
+
+
+def tests(scenario: Scenario) -> int:
+    """Tests that the check makes."""
+    whole = scenario.vocab_size**scenario.length <= MAX_PATHS
+    return 1 if whole else scenario.length - 1
+
+
+def check_joint(scenario: Scenario, tally: Tally, terms: Terms) -> CheckResult:
+    """Compare the joint law with the product of the target's rows.
+
+    Args:
+        scenario: The rows.
+        tally: The counts of all looks so far.
+        terms: Terms of this look.
+
+    Returns:
+        ``joint[scenario]``.
+    """
+    tables = _tables(scenario, tally, terms.n)
+    seen = [weigh([table], confidence=terms.confidence) for table in tables]
+    worst = min(range(len(seen)), key=lambda i: seen[i].p_value) if seen else None
+    evidence = weigh([]) if worst is None else seen[worst]
+    adjusted = terms.adjusted(evidence.p_value)
+    failed = adjusted <= terms.false_alarm
+    whole = len(tables) == 1
+    found = detectable_tv(evidence.n, max(evidence.dof, 1), terms.level, power=terms.power)
+    what = "whole completions" if whole else f"tokens {worst} and {(worst or 0) + 1}"
+    return CheckResult(
+        name=f"joint[{scenario.name}]",
+        family=Family.LAW,
+        verdict=Verdict.FAIL if failed else Verdict.PASS if seen else Verdict.INCONCLUSIVE,
+        params=scenario.params()
+        | {"counted": what, "dof": evidence.dof, "chi_square_p": evidence.chi_square_p},
+        n=evidence.n,
+        statistic=evidence.chi_square,
+        p_value=evidence.p_value,
+        p_adjusted=adjusted,
+        tv=evidence.tv,
+        detectable_tv=found if evidence.n else None,
+        power=terms.power,
+        message=f"{what}: {found:.3g} would have been found"
+        if not failed
+        else f"{what}: total variation about {evidence.tv.estimate:.3g}",
+        diagnosis=Diagnosis(text=f"the joint law of {what} is not the target's")
+        if failed
+        else None,
+        replay=terms.replay(scenario.name),
+    )
+
+
+def _tables(scenario: Scenario, tally: Tally, n: int) -> list[Stratum]:
+    paths, pairs = tally.get("path"), tally.get("pairs")
+    chain = scenario.chain
+    if paths is not None:
+        law = path_law(chain, scenario.length)
+        draft = path_law(
+            Chain(target=chain.draft, draft=chain.target, start=chain.start), scenario.length
+        )
+        cells = token_cells(law, draft, n, max_cells=_MAX_CELLS)
+        return [Stratum(merge(paths, cells).astype(np.int64), merge(law, cells))]
+    if pairs is None:
+        return []
+    classes = pair_classes(scenario)
+    return [
+        _pooled(pairs[i].reshape(-1), pair_law(chain, i, classes).reshape(-1), n)
+        for i in range(scenario.length - 1)
+    ]
+
+
+def _pooled(counts: np.ndarray, law: np.ndarray, n: int) -> Stratum:
+    padded = np.zeros(len(counts))
+    padded[: len(law)] = law
+    cells = token_cells(padded, padded, n)
+    return Stratum(merge(counts, cells).astype(np.int64), merge(padded, cells))

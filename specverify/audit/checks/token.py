@@ -1,0 +1,153 @@
+"""Law of each token given the one before, at every position of a completion."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from specverify.audit.cells import merge, token_cells
+from specverify.audit.chains import marginals
+from specverify.audit.evidence import Evidence, Stratum, detectable_tv, weigh
+from specverify.audit.scenarios import Scenario
+from specverify.audit.tally import Tally
+from specverify.audit.terms import Terms
+from specverify.results import CheckResult, Diagnosis, Family, Interval, Verdict
+
+__all__ = ["COARSE_TV", "check_tokens", "position_strata", "tests"]
+
+COARSE_TV = 0.1
+"""What a coarse scenario must bound the total variation by."""
+
+
+def tests(scenario: Scenario) -> int:
+    """Tests that the check makes: all positions together, and each alone."""
+    return 1 if scenario.length == 1 else 2
+
+
+def position_strata(scenario: Scenario, tally: Tally, n: int) -> list[list[Stratum]]:
+    """Strata of each position: one for each context that is expected often enough.
+
+    Args:
+        scenario: The rows.
+        tally: The counts.
+        n: Completions planned, which fix the cells.
+
+    Returns:
+        For each position its strata.
+    """
+    counts = tally.get("token")
+    if counts is None:
+        return [[] for _ in range(scenario.length)]
+    expected = n * marginals(scenario.chain, scenario.length)
+    return [
+        [
+            stratum
+            for context in range(scenario.chain.contexts)
+            if (stratum := _stratum(scenario, counts, position, context, expected)) is not None
+        ]
+        for position in range(scenario.length)
+    ]
+
+
+def _stratum(
+    scenario: Scenario,
+    counts: np.ndarray,
+    position: int,
+    context: int,
+    expected: np.ndarray,
+) -> Stratum | None:
+    target = scenario.chain.target[position, context]
+    draft = scenario.chain.draft[position, context]
+    cells = token_cells(target, draft, expected[position, context])
+    if cells.max() == 0:
+        return None
+    return Stratum(merge(counts[position, context], cells).astype(np.int64), merge(target, cells))
+
+
+def check_tokens(scenario: Scenario, tally: Tally, terms: Terms) -> CheckResult:
+    """Compare every token's law with the target's row.
+
+    A correct implementation completes blocks so that token ``i`` given the tokens before it has
+    exactly the target's law, whatever its scheme; the contexts of the chain are strata.
+
+    Args:
+        scenario: The rows.
+        tally: The counts of all looks so far.
+        terms: Terms of this look.
+
+    Returns:
+        ``token[scenario]``.
+    """
+    by_position = position_strata(scenario, tally, terms.n)
+    together = weigh([s for strata in by_position for s in strata], confidence=terms.confidence)
+    alone = [weigh(strata) for strata in by_position]
+    p_value = _combined(together, alone)
+    adjusted = terms.adjusted(p_value)
+    impossible = tally.total("impossible")
+    if impossible:
+        p_value = adjusted = 0.0
+    tv = together.tv if together.dof else _point_mass(scenario, tally, terms)
+    verdict = _verdict(scenario, tv, adjusted, terms)
+    found = detectable_tv(together.n, max(together.dof, 1), terms.level, power=terms.power)
+    return CheckResult(
+        name=f"token[{scenario.name}]",
+        family=Family.LAW,
+        verdict=verdict,
+        params=scenario.params()
+        | {
+            "dof": together.dof,
+            "chi_square_p": together.chi_square_p,
+            "p_by_position": [evidence.p_value for evidence in alone],
+            "impossible_tokens": impossible,
+        },
+        n=tally.total("token"),
+        statistic=together.chi_square,
+        p_value=p_value,
+        p_adjusted=adjusted,
+        tv=tv,
+        detectable_tv=found if together.n else None,
+        power=terms.power,
+        message=_message(verdict, tv, found, impossible),
+        diagnosis=_where(scenario, tally, alone) if verdict is Verdict.FAIL else None,
+        replay=terms.replay(scenario.name),
+        case=tally.cases.get("impossible"),
+    )
+
+
+def _combined(together: Evidence, alone: list[Evidence]) -> float:
+    if len(alone) == 1:
+        return together.p_value
+    return min(1.0, 2 * min(together.p_value, len(alone) * min(e.p_value for e in alone)))
+
+
+def _point_mass(scenario: Scenario, tally: Tally, terms: Terms) -> Interval:
+    """Every row has one token: the distance is the probability of any other."""
+    n = max(1, tally.total("token"))
+    wrong = tally.total("impossible")
+    high = 1.0 if wrong else 1 - (1 - terms.confidence) ** (1 / n)
+    return Interval(estimate=wrong / n, low=0.0, high=high, confidence=terms.confidence)
+
+
+def _verdict(scenario: Scenario, tv: Interval, adjusted: float, terms: Terms) -> Verdict:
+    if adjusted <= terms.false_alarm:
+        return Verdict.FAIL
+    allowed = max(COARSE_TV, terms.tv) if scenario.coarse else terms.tv
+    return Verdict.PASS if tv.high is not None and tv.high <= allowed else Verdict.INCONCLUSIVE
+
+
+def _message(verdict: Verdict, tv: Interval, found: float, impossible: int) -> str:
+    if impossible:
+        return f"{impossible} tokens that the target never emits"
+    if verdict is Verdict.FAIL:
+        return f"total variation about {tv.estimate:.3g} from the target's law"
+    bound = "unknown" if tv.high is None else f"at most {tv.high:.3g}"
+    return f"total variation {bound}; {found:.3g} would have been found"
+
+
+def _where(scenario: Scenario, tally: Tally, alone: list[Evidence]) -> Diagnosis:
+    impossible = tally.get("impossible")
+    broken = [i for i, evidence in enumerate(alone) if evidence.p_value * len(alone) <= 1e-4]
+    if impossible is not None and impossible.any():
+        broken.append(int(np.flatnonzero(impossible)[0]))
+    position = min(broken) if broken else None
+    where = "over all positions together" if position is None else f"at position {position}"
+    return Diagnosis(text=f"the law breaks {where}", position=position)

@@ -1,0 +1,125 @@
+"""From completions and blocks to counts."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from specverify.audit.cells import token_cells
+from specverify.audit.scenarios import Scenario
+from specverify.audit.tally import Tally
+
+__all__ = ["MAX_PATHS", "Block", "count_blocks", "count_completions", "pair_classes"]
+
+Block: TypeAlias = tuple[list[int], list[int], int | None]
+"""Drafts, emitted tokens, and the reported number of accepted drafts."""
+
+MAX_PATHS = 2048
+"""Joint laws are counted whole up to this many completions, else by neighbouring pairs."""
+
+_PAIR_CLASSES = 4
+
+
+def count_completions(tally: Tally, scenario: Scenario, completions: list[list[int]]) -> None:
+    """Count tokens by position and context, whole completions or pairs, and impossible tokens."""
+    if not completions:
+        return
+    chain, length = scenario.chain, scenario.length
+    tokens = np.array(completions, dtype=np.int64)
+    before = np.column_stack([np.full(len(tokens), chain.start), tokens[:, :-1]])
+    contexts = before if chain.contexts > 1 else np.zeros_like(before)
+    positions = np.broadcast_to(np.arange(length), tokens.shape)
+    counts = tally.table("token", (length, chain.contexts, chain.vocab_size))
+    np.add.at(counts, (positions, contexts, tokens), 1)
+    _count_joint(tally, scenario, tokens)
+    impossible = chain.target[positions, contexts, tokens] == 0
+    tally.table("impossible", (length,))[...] += impossible.sum(axis=0)
+    for row, position in np.argwhere(impossible)[:1]:
+        tally.note(
+            "impossible",
+            {
+                "scenario": scenario.name,
+                "completion": tokens[row].tolist(),
+                "position": int(position),
+                "token": int(tokens[row, position]),
+            },
+        )
+
+
+def _count_joint(tally: Tally, scenario: Scenario, tokens: NDArray[np.int64]) -> None:
+    vocab, length = scenario.vocab_size, scenario.length
+    if length < 2:
+        return
+    if vocab**length <= MAX_PATHS:
+        path = np.ravel_multi_index(tuple(tokens.T), (vocab,) * length)
+        tally.table("path", (vocab**length,))[...] += np.bincount(path, minlength=vocab**length)
+        return
+    classes = pair_classes(scenario)
+    size = int(classes.max()) + 1
+    labels = classes[np.arange(length), tokens]
+    pairs = tally.table("pairs", (length - 1, size, size))
+    earlier = np.broadcast_to(np.arange(length - 1), labels[:, 1:].shape)
+    np.add.at(pairs, (earlier, labels[:, :-1], labels[:, 1:]), 1)
+
+
+def pair_classes(scenario: Scenario) -> NDArray[np.int64]:
+    """Class of each token at each position for counting pairs, shape ``(length, vocab)``."""
+    chain = scenario.chain
+    rows = [
+        token_cells(
+            chain.target[position].mean(axis=0),
+            chain.draft[position].mean(axis=0),
+            1e6,
+            max_cells=_PAIR_CLASSES,
+        )
+        for position in range(scenario.length)
+    ]
+    return np.array(rows)
+
+
+def count_blocks(tally: Tally, scenario: Scenario, blocks: list[Block]) -> None:
+    """Count the first blocks: tokens by position in the block, accepted drafts, counters."""
+    if not blocks:
+        return
+    gamma = scenario.gamma
+    accepted = np.array([_prefix(drafts, emitted) for drafts, emitted, _ in blocks])
+    lengths = np.array([len(emitted) for _, emitted, _ in blocks])
+    outcomes = tally.table("blocks", (gamma + 1, gamma + 2))
+    np.add.at(outcomes, (accepted, lengths), 1)
+    reported = [
+        (count, accepted[i], lengths[i])
+        for i, (_, _, count) in enumerate(blocks)
+        if count is not None
+    ]
+    if reported:
+        _count_reports(tally, np.array(reported))
+    _count_positions(tally, scenario, [emitted for _, emitted, _ in blocks])
+
+
+def _count_reports(tally: Tally, reported: NDArray[np.int64]) -> None:
+    """Reports that equal the accepted prefix; the number emitted but not it; neither."""
+    count, accepted, length = reported.T
+    right = count == accepted
+    emitted = (count == length) & ~right
+    table = tally.table("reports", (3,))
+    table += np.array([right.sum(), emitted.sum(), (~right & ~emitted).sum()])
+
+
+def _count_positions(tally: Tally, scenario: Scenario, emitted: list[list[int]]) -> None:
+    chain = scenario.chain
+    counts = tally.table("block-token", (scenario.gamma + 1, chain.contexts, chain.vocab_size))
+    for tokens in emitted:
+        previous = chain.start
+        for position, token in enumerate(tokens):
+            counts[position, chain.context(previous), token] += 1
+            previous = token
+
+
+def _prefix(drafts: list[int], emitted: list[int]) -> int:
+    """Number of leading emitted tokens that are the drafts."""
+    for position, (draft, token) in enumerate(zip(drafts, emitted, strict=False)):
+        if draft != token:
+            return position
+    return min(len(drafts), len(emitted))

@@ -1,0 +1,233 @@
+"""Who runs the shards: this process, or workers that may crash or hang without harm."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from specverify.audit.config import AuditConfig
+from specverify.audit.forms import Form
+from specverify.audit.observer import FlightRecorder, InlineWatch
+from specverify.audit.randomness import global_generators_kept
+from specverify.audit.samplers import Bench, call_case
+from specverify.audit.scenarios import find
+from specverify.audit.tally import Tally
+from specverify.audit.targets import resolve
+from specverify.audit.wire import Failure, Ready, Setup, Task, read_frame, write_frame
+from specverify.errors import UnknownTargetError
+
+__all__ = ["Executor", "InlineExecutor", "ProcessExecutor"]
+
+_LOAD_LIMIT = 300.0
+_POLL = 0.1
+
+
+class Executor(Protocol):
+    """Runs shards.
+
+    Attributes:
+        form: How the target is called.
+        target: Record of the target for ``result.json``.
+    """
+
+    form: Form
+    target: dict[str, Any]
+
+    def run(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Tally]]:
+        """Run tasks; results come as they are ready. Closing the iterator abandons the rest."""
+
+    def close(self) -> None:
+        """Let go of processes and files."""
+
+
+class InlineExecutor:
+    """Runs shards in this process; a crash of the audited code is a crash.
+
+    Args:
+        target: The implementation, or text that names it.
+        config: Form, framework and time limit.
+        seed: Root seed.
+    """
+
+    def __init__(self, target: Any, config: AuditConfig, seed: int) -> None:
+        found = resolve(target, form=config.form, framework=config.framework)
+        self.form = found.form
+        self.target = found.describe()
+        self._bench = Bench(found, InlineWatch(config.time_limit), seed)
+
+    def run(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Tally]]:
+        """Run tasks one after the other."""
+        for task in tasks:
+            with global_generators_kept():
+                tally = self._bench.run(task)
+            yield task, tally
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+class _Worker:
+    """One process, with the notes of its calls."""
+
+    def __init__(self, setup: Setup, folder: Path, number: int) -> None:
+        recorder = folder / f"calls-{number}"
+        self.recorder = FlightRecorder(recorder, create=True)
+        self._errors = (folder / f"stderr-{number}").open("w+b")
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "specverify.audit.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            start_new_session=True,
+        )
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self._in, self.out = self.process.stdin.fileno(), self.process.stdout.fileno()
+        self.task: Task | None = None
+        self._seen, self._since = -1, time.monotonic()
+        write_frame(self._in, msgspec.msgpack.encode(_with_recorder(setup, recorder)))
+
+    def give(self, task: Task) -> None:
+        """Send a task."""
+        self.task = task
+        self._seen = -1
+        write_frame(self._in, msgspec.msgpack.encode(task))
+
+    def stuck_for(self) -> float:
+        """Seconds since the call in flight was first seen."""
+        if not self.recorder.in_flight or self.recorder.begun != self._seen:
+            self._seen, self._since = self.recorder.begun, time.monotonic()
+        return time.monotonic() - self._since if self.recorder.in_flight else 0.0
+
+    def last_words(self) -> str:
+        """Last line that the process wrote to standard error."""
+        self._errors.seek(0)
+        lines = self._errors.read().decode(errors="replace").strip().splitlines()
+        return lines[-1] if lines else ""
+
+    def end(self) -> None:
+        """Kill the process and whatever it started."""
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout, self._errors):
+            if stream is not None:
+                stream.close()
+
+
+class ProcessExecutor:
+    """Runs shards in worker processes.
+
+    Args:
+        target: Text that names the implementation; this process never imports it.
+        config: Form, framework, limits and number of workers.
+        seed: Root seed.
+
+    Raises:
+        SpecVerifyError: What the worker said when it could not find or load the target.
+    """
+
+    def __init__(self, target: str, config: AuditConfig, seed: int) -> None:
+        self._limit = config.time_limit
+        self._folder = tempfile.TemporaryDirectory(prefix="specverify-")
+        setup = Setup(
+            spec=target,
+            form=config.form,
+            framework=config.framework,
+            seed=seed,
+            recorder="",
+            memory_limit=config.memory_limit,
+            sys_path=sys.path,
+        )
+        self._workers: list[_Worker] = []
+        try:
+            for number in range(config.workers):
+                self._workers.append(_Worker(setup, Path(self._folder.name), number))
+            readies = [self._await_ready(worker) for worker in self._workers]
+        except BaseException:
+            self.close()
+            raise
+        self.form = Form(readies[0].form)
+        self.target = readies[0].target
+
+    def run(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Tally]]:
+        """Run tasks on whichever worker is free; an abnormal end is an error in the tally."""
+        waiting = deque(tasks)
+        with selectors.DefaultSelector() as selector:
+            for worker in self._workers:
+                selector.register(worker.out, selectors.EVENT_READ, worker)
+                if waiting and worker.task is None:
+                    worker.give(waiting.popleft())
+            while any(worker.task for worker in self._workers):
+                ready = [key.data for key, _ in selector.select(_POLL)]
+                for worker in self._workers:
+                    task, tally = worker.task, self._collect(worker, worker in ready)
+                    if task is None or tally is None:
+                        continue
+                    worker.task = None
+                    if waiting and tally.error is None:
+                        worker.give(waiting.popleft())
+                    yield task, tally
+
+    def close(self) -> None:
+        """Kill the workers and remove their files."""
+        for worker in self._workers:
+            worker.end()
+        self._workers.clear()
+        self._folder.cleanup()
+
+    def _collect(self, worker: _Worker, ready: bool) -> Tally | None:
+        if worker.task is None:
+            return None
+        if ready:
+            frame = read_frame(worker.out)
+            return self._death(worker) if frame is None else Tally.decode(frame[1:])
+        if worker.stuck_for() > self._limit:
+            text = f"did not return within {self._limit:g} s"
+            return self._failure(worker, "ImplementationTimeoutError", text)
+        return None
+
+    def _death(self, worker: _Worker) -> Tally:
+        code = worker.process.wait()
+        how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        words = worker.last_words()
+        text = f"its process ended with {how}" + (f": {words}" if words else "")
+        return self._failure(worker, "ImplementationRaisedError", text)
+
+    def _failure(self, worker: _Worker, kind: str, text: str) -> Tally:
+        assert worker.task is not None
+        tally = Tally()
+        case = call_case(find(self.form, worker.task.scenario), worker.recorder.note)
+        tally.error = {"type": kind, "message": text, "case": case}
+        worker.end()
+        return tally
+
+    def _await_ready(self, worker: _Worker) -> Ready:
+        with selectors.DefaultSelector() as selector:
+            selector.register(worker.out, selectors.EVENT_READ)
+            if not selector.select(_LOAD_LIMIT):
+                raise UnknownTargetError("target", f"did not load within {_LOAD_LIMIT:g} s")
+        frame = read_frame(worker.out)
+        if frame is None:
+            worker.process.wait()
+            raise UnknownTargetError(
+                "target", f"loading it ended the process: {worker.last_words()}"
+            )
+        if frame[:1] == b"!":
+            raise msgspec.msgpack.decode(frame[1:], type=Failure).to_error()
+        return msgspec.msgpack.decode(frame[1:], type=Ready)
+
+
+def _with_recorder(setup: Setup, recorder: Path) -> Setup:
+    return msgspec.structs.replace(setup, recorder=str(recorder))

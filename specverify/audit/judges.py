@@ -1,0 +1,35 @@
+"""From the counts of one scenario to its checks."""
+
+from __future__ import annotations
+
+from specverify.audit.checks import contract, efficiency, joint, token
+from specverify.audit.planning import Plan
+from specverify.audit.scenarios import Scenario
+from specverify.audit.tally import Tally
+from specverify.results import CheckResult
+
+__all__ = ["judge"]
+
+
+def judge(scenario: Scenario, tally: Tally, plan: Plan, look: int) -> list[CheckResult]:
+    """Every check of one scenario at one look.
+
+    Args:
+        scenario: What was sampled.
+        tally: Counts of all looks so far.
+        plan: Levels and planned samples.
+        look: The look, from 0.
+
+    Returns:
+        Law, efficiency and contract checks, in this order.
+    """
+    law = plan.terms(scenario.name, look)
+    checks = [token.check_tokens(scenario, tally, law)]
+    if joint.applies(scenario):
+        checks.append(joint.check_joint(scenario, tally, law))
+    terms = plan.terms(scenario.name, look, efficiency=True)
+    checks.append(efficiency.check_length(scenario, tally, terms))
+    checks.append(efficiency.check_acceptance(scenario, tally, terms))
+    checks.append(contract.check_interface(scenario, tally, law))
+    checks.append(contract.check_reproducible(scenario, tally, law))
+    return checks

@@ -1,0 +1,144 @@
+"""How many completions each look takes, and how the level is shared: fixed before sampling."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import optimize, stats
+
+from specverify.audit.cells import token_cells
+from specverify.audit.chains import marginals
+from specverify.audit.checks import efficiency, joint, token
+from specverify.audit.config import AuditConfig
+from specverify.audit.scenarios import Scenario
+from specverify.audit.terms import LOOKS, Terms
+from specverify.audit.wire import Task
+
+__all__ = ["Plan", "make_plan"]
+
+SHARD = 250
+"""Completions of one shard."""
+
+_FIRST_LOOK = 750
+_COARSE_LOOKS = (250, 1500, 1500, 1500)
+_GROWTH = (1.15, 2.0, 4.0)
+_CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Completions by scenario and look, and the terms that go with them.
+
+    Attributes:
+        looks: Cumulative completions of each look, by scenario.
+        law_tests: Tests that share the law's false-alarm level.
+        efficiency_tests: Tests that share the efficiency's.
+        config: Settings.
+        seed: Root seed.
+    """
+
+    looks: dict[str, tuple[int, ...]]
+    law_tests: int
+    efficiency_tests: int
+    config: AuditConfig
+    seed: int
+
+    def terms(self, name: str, look: int, *, efficiency: bool = False) -> Terms:
+        """Terms of one scenario at one look."""
+        bounds = len(self.looks) * LOOKS
+        return Terms(
+            n=self.looks[name][look],
+            tests=self.efficiency_tests if efficiency else self.law_tests,
+            false_alarm=self.config.false_alarm,
+            confidence=1 - (1 - _CONFIDENCE) / bounds,
+            power=self.config.power,
+            tv=self.config.tv,
+            seed=self.seed,
+        )
+
+    def tasks(self, names: Sequence[str], look: int) -> list[Task]:
+        """Shards of one look; scenarios take turns, so that a budget ends them alike."""
+        shards = [task for name in names for task in self._shards(name, look)]
+        return sorted(shards, key=lambda task: task.shard)
+
+    def error_budget(self) -> dict[str, Any]:
+        """How the level was shared, for ``result.json``."""
+        return {
+            "false_alarm": self.config.false_alarm,
+            "method": "Bonferroni over checks and looks, fixed before sampling; p-values are "
+            "finite-sample bounds",
+            "law_tests": self.law_tests,
+            "level_per_law_test": self.config.false_alarm / self.law_tests,
+            "efficiency_tests": self.efficiency_tests,
+            "level_per_efficiency_test": self.config.false_alarm / self.efficiency_tests,
+            "looks": LOOKS,
+            "tv_confidence": _CONFIDENCE,
+            "tv_bounds": len(self.looks) * LOOKS,
+        }
+
+    def _shards(self, name: str, look: int) -> list[Task]:
+        before = self.looks[name][look - 1] if look else 0
+        first = before // SHARD
+        count = (self.looks[name][look] - before) // SHARD
+        return [
+            Task(scenario=name, shard=first + i, n=SHARD, probe=first + i == 0)
+            for i in range(count)
+        ]
+
+
+def make_plan(scenarios: Sequence[Scenario], config: AuditConfig, seed: int) -> Plan:
+    """Plan the looks: a short one for gross bugs, then what the bound on the distance needs."""
+    confidence = 1 - (1 - _CONFIDENCE) / (len(scenarios) * LOOKS)
+    looks = {s.name: _looks(s, config.tv, confidence) for s in scenarios}
+    law = sum(token.tests(s) + (joint.tests(s) if joint.applies(s) else 0) for s in scenarios)
+    return Plan(
+        looks=looks,
+        law_tests=law * LOOKS,
+        efficiency_tests=sum(efficiency.tests(s) for s in scenarios) * LOOKS,
+        config=config,
+        seed=seed,
+    )
+
+
+def _looks(scenario: Scenario, tv: float, confidence: float) -> tuple[int, ...]:
+    if scenario.coarse:
+        return tuple(int(n) for n in np.cumsum(_COARSE_LOOKS))
+    needed = _needed(scenario, tv, confidence)
+    first = min(_FIRST_LOOK, needed)
+    looks = [_round(first)]
+    for growth in _GROWTH:
+        looks.append(max(looks[-1] + SHARD, _round(growth * needed)))
+    return tuple(looks)
+
+
+def _needed(scenario: Scenario, tv: float, confidence: float) -> int:
+    """Completions at which a correct implementation's bound falls under ``tv`` half the time."""
+    n = 5_000
+    for _ in range(3):  # the cells grow with n, and n with the cells
+        expected = n * marginals(scenario.chain, scenario.length)
+        dof = 0
+        for position in range(scenario.length):
+            for context in np.flatnonzero(expected[position]):
+                target = scenario.chain.target[position, context]
+                draft = scenario.chain.draft[position, context]
+                dof += int(token_cells(target, draft, expected[position, context]).max())
+        n = math.ceil(_noncentrality(dof, confidence) / (4 * tv**2 * scenario.length))
+    return n
+
+
+def _noncentrality(dof: int, confidence: float) -> float:
+    if dof == 0:
+        return 0.0
+    median = stats.chi2.median(dof)
+    tail = 1 - confidence
+    return float(
+        optimize.brentq(lambda x: stats.ncx2.cdf(median, dof, x) - tail, 1e-6, 20 * dof + 500)
+    )
+
+
+def _round(n: float) -> int:
+    return max(1, math.ceil(n / SHARD)) * SHARD

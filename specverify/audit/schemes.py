@@ -1,0 +1,85 @@
+"""What lossless schemes predict for a block: accepted drafts and emitted tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from specverify.audit.chains import accepted_pmf
+from specverify.audit.evidence import Stratum
+from specverify.audit.scenarios import Scenario
+
+__all__ = ["SCHEMES", "STANDARD", "Scheme", "block_stratum", "mean_length"]
+
+_SLACK = 1e-7
+"""Probability left to what a scheme rules out: a rounded ratio may reject where one is exact."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scheme:
+    """A lossless way to verify a block.
+
+    Attributes:
+        code: Identifier of the finding.
+        text: What to tell people.
+        matching: Drafts are accepted with the target's own probability.
+        bonus: A token follows a block whose drafts were all accepted.
+    """
+
+    code: str
+    text: str
+    matching: bool = False
+    bonus: bool = True
+
+    def outcome_law(self, scenario: Scenario) -> NDArray[np.float64]:
+        """Joint law of accepted drafts (rows) and emitted tokens, ``(gamma + 1, gamma + 2)``."""
+        accepted = accepted_pmf(scenario.chain, scenario.gamma, matching=self.matching)
+        law = np.zeros((scenario.gamma + 1, scenario.gamma + 2))
+        for count, probability in enumerate(accepted):
+            corrected = count < scenario.gamma or self.bonus
+            law[count, count + corrected] = probability
+        return law
+
+
+STANDARD = Scheme(code="standard", text="acceptance and tokens/pass follow the standard rule")
+SCHEMES = (
+    STANDARD,
+    Scheme(
+        code="no-bonus-token",
+        text="no bonus token: tokens/pass follows (1 - a^K)/(1 - a), "
+        "not (1 - a^(K+1))/(1 - a), for K drafts",
+        bonus=False,
+    ),
+    Scheme(
+        code="sample-and-match",
+        text="a draft x is accepted with probability target(x), as sample-and-match or an "
+        "acceptance independent of the draft's law does, not min(1, target(x)/draft(x)): "
+        "fewer drafts are accepted",
+        matching=True,
+    ),
+    Scheme(
+        code="sample-and-match-no-bonus",
+        text="a draft x is accepted with probability target(x), and no bonus token follows: "
+        "fewer tokens/pass",
+        matching=True,
+        bonus=False,
+    ),
+)
+
+
+def block_stratum(scheme: Scheme, scenario: Scenario, outcomes: NDArray[np.int64]) -> Stratum:
+    """Counts of block outcomes in the cells that the scheme allows, the others as one."""
+    law = scheme.outcome_law(scenario)
+    allowed = law > _SLACK
+    counts = np.append(outcomes[allowed], outcomes[~allowed].sum())
+    probs = np.append(law[allowed], 0.0) * (1 - _SLACK)
+    probs[-1] = 1 - probs.sum()
+    return Stratum(counts.astype(np.int64), probs)
+
+
+def mean_length(scheme: Scheme, scenario: Scenario) -> float:
+    """Expected emitted tokens of one block."""
+    lengths = scheme.outcome_law(scenario).sum(axis=0)
+    return float(lengths @ np.arange(len(lengths)))

@@ -1,0 +1,257 @@
+"""From what a user writes to something that can be called."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from specverify.audit.forms import Form, Framework
+from specverify.errors import InvalidInputError, MissingDependencyError, UnknownTargetError
+
+__all__ = ["Target", "register", "registered", "resolve"]
+
+_REFERENCE = {
+    Form.VERIFY: "specverify.sampler.verify:speculative_verify",
+    Form.BATCHED: "specverify.sampler.batched:verify_blocks",
+    Form.DECODE: "specverify.sampler.decode:speculative_decode",
+}
+# Named adapters, loaded when they are asked for: the audit itself knows no engine.
+_REGISTRY: dict[str, dict[Form, str]] = {"reference": _REFERENCE}
+_GENERATOR_NAMES = ("generator", "rng", "gen", "random_state")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """An implementation, and how to call it.
+
+    Attributes:
+        name: What the user wrote, or the callable's qualified name.
+        form: How it is called.
+        framework: Which arrays it takes.
+        implementation: The function, or the engine.
+        generator: Name of its generator parameter; ``"*"`` for the last positional one, None
+            where it has none and draws from the global generators.
+        spec: Text that :func:`resolve` turns into this target in another process; None for a
+            callable that was passed in.
+    """
+
+    name: str
+    form: Form
+    framework: Framework
+    implementation: Any
+    generator: str | None
+    spec: str | None = None
+
+    def describe(self) -> dict[str, Any]:
+        """Record for ``result.json``."""
+        module = sys.modules.get(getattr(self.implementation, "__module__", None) or "")
+        package = (getattr(module, "__name__", "") or "").partition(".")[0]
+        version = getattr(sys.modules.get(package), "__version__", None)
+        record = {
+            "name": self.name,
+            "form": str(self.form),
+            "framework": str(self.framework),
+            "version": None if version is None else str(version),
+        }
+        if self.form is Form.GENERATE:
+            info = self.implementation.describe()
+            record |= {"version": info.version, "engine": info.name, "randomness": info.randomness}
+            record |= {"declared": info.declared, "details": info.details}
+        return record
+
+
+def register(name: str, form: Form, where: str) -> None:
+    """Give an adapter a name.
+
+    Args:
+        name: Name that users write.
+        form: Form of the thing at ``where``.
+        where: ``module:attribute``, imported when first used; for ``generate`` a class or
+            function without arguments that returns the engine.
+    """
+    _REGISTRY.setdefault(name, {})[form] = where
+
+
+def registered() -> dict[str, tuple[Form, ...]]:
+    """Names that :func:`resolve` knows, and the forms of each."""
+    return {name: tuple(forms) for name, forms in sorted(_REGISTRY.items())}
+
+
+def resolve(target: Any, *, form: Form | None = None, framework: Framework | None = None) -> Target:
+    """Find an implementation and how to call it.
+
+    Args:
+        target: A registered name, ``module:function``, ``path/file.py:function``, a callable or
+            an engine.
+        form: How it is called; from its signature when None.
+        framework: Which arrays it takes; from its annotations and imports when None.
+
+    Raises:
+        UnknownTargetError: If there is no such file, module or attribute.
+        InvalidInputError: If the form cannot be told.
+    """
+    if not isinstance(target, str):
+        name = getattr(target, "__qualname__", type(target).__qualname__)
+        return _describe(target, name, None, form, framework)
+    forms = _REGISTRY.get(target)
+    if forms is None:
+        return _describe(_load(target), target, target, form, framework)
+    chosen = form or next(iter(forms))
+    if chosen not in forms:
+        known = ", ".join(forms)
+        raise InvalidInputError("form", f"{target} is audited as {known}; not as {chosen}")
+    implementation = _load(forms[chosen])
+    if chosen is Form.GENERATE:
+        implementation = implementation()
+    return _describe(implementation, target, target, chosen, framework)
+
+
+def _describe(
+    implementation: Any,
+    name: str,
+    spec: str | None,
+    form: Form | None,
+    framework: Framework | None,
+) -> Target:
+    if inspect.isclass(implementation):
+        implementation = implementation()
+    chosen = form or _form(implementation, name)
+    if chosen is Form.GENERATE:
+        return Target(
+            name=name,
+            form=chosen,
+            framework=framework or Framework.NUMPY,
+            implementation=implementation,
+            generator=None,
+            spec=spec,
+        )
+    if not callable(implementation):
+        raise UnknownTargetError("target", f"{name} is not callable")
+    return Target(
+        name=name,
+        form=chosen,
+        framework=framework or _framework(implementation),
+        implementation=implementation,
+        generator=_generator(implementation, 3 if chosen is not Form.DECODE else 5),
+        spec=spec,
+    )
+
+
+def _load(text: str) -> Any:
+    where, colon, attribute = text.rpartition(":")
+    if not colon or not where or not attribute:
+        raise UnknownTargetError(
+            "target",
+            f"{text!r} is neither module:function, path/file.py:function nor one of "
+            f"{', '.join(sorted(_REGISTRY))}{_suggest(text, list(_REGISTRY))}",
+        )
+    module = _load_file(Path(where)) if where.endswith(".py") else _load_module(where)
+    found = module
+    for part in attribute.split("."):
+        if not hasattr(found, part):
+            names = [n for n in dir(found) if not n.startswith("_")]
+            raise UnknownTargetError("target", f"{where} has no {part!r}{_suggest(part, names)}")
+        found = getattr(found, part)
+    return found
+
+
+def _load_file(path: Path) -> Any:
+    if not path.is_file():
+        near = [p.name for p in path.parent.glob("*.py")] if path.parent.is_dir() else []
+        raise UnknownTargetError("target", f"no such file: {path}{_suggest(path.name, near)}")
+    name = f"_specverify_target_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    # Dataclasses and pickling look their module up by name.
+    sys.modules[name] = module
+    sys.path.insert(0, str(path.parent.resolve()))
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise UnknownTargetError("target", f"{path} cannot be imported: {_say(error)}") from error
+    finally:
+        sys.path.remove(str(path.parent.resolve()))
+    return module
+
+
+def _load_module(name: str) -> Any:
+    # A user's module lies where the command was started, not where the command is installed.
+    here = str(Path.cwd())
+    added = here not in sys.path
+    if added:
+        sys.path.insert(0, here)
+    try:
+        return importlib.import_module(name)
+    except MissingDependencyError:
+        raise
+    except Exception as error:
+        raise UnknownTargetError("target", f"cannot import {name}: {_say(error)}") from error
+    finally:
+        if added:
+            sys.path.remove(here)
+
+
+def _form(implementation: Any, name: str) -> Form:
+    if hasattr(implementation, "sample") and hasattr(implementation, "describe"):
+        return Form.GENERATE
+    parameters = _parameters(implementation)
+    if {"target_step", "draft_step"} & set(parameters) or len(parameters) >= 6:
+        return Form.DECODE
+    if "draft_tokens" in parameters or len(parameters) in (3, 4):
+        return Form.VERIFY
+    raise InvalidInputError(
+        "form",
+        f"cannot be told from the signature of {name} ({', '.join(parameters) or 'unknown'}); "
+        "say verify, decode or generate",
+    )
+
+
+def _framework(function: Callable[..., Any]) -> Framework:
+    hints = " ".join(str(p.annotation) for p in _parameters(function).values())
+    if "torch" in hints or "Tensor" in hints:
+        return Framework.TORCH
+    if any(word in hints for word in ("numpy", "np.", "NDArray", "ndarray")):
+        return Framework.NUMPY
+    namespace = getattr(inspect.unwrap(function), "__globals__", {})
+    modules = {getattr(value, "__name__", "") for value in namespace.values()}
+    if "torch" not in modules and "numpy" in modules:
+        return Framework.NUMPY
+    return Framework.TORCH if importlib.util.find_spec("torch") else Framework.NUMPY
+
+
+def _generator(function: Callable[..., Any], positional: int) -> str | None:
+    parameters = _parameters(function)
+    for name in _GENERATOR_NAMES:
+        if name in parameters:
+            return name
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    ordered = [p for p in parameters.values() if p.kind in kinds]
+    if len(ordered) <= positional:
+        return None
+    default = ordered[positional].default
+    return "*" if default is None or default is inspect.Parameter.empty else None
+
+
+def _parameters(function: Any) -> dict[str, inspect.Parameter]:
+    try:
+        return dict(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return {}
+
+
+def _suggest(text: str, names: list[str]) -> str:
+    close = difflib.get_close_matches(text, names, n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def _say(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,48 @@
+"""On which terms checks are judged: levels, confidence and samples, all fixed before sampling."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["LOOKS", "Terms"]
+
+LOOKS = 4
+"""The data are looked at this often at most; each look has its own share of the level."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """Terms of one look.
+
+    Attributes:
+        n: Completions planned for the look, a scenario.
+        tests: Tests of one family over all scenarios and looks that share ``false_alarm``.
+        false_alarm: Level of the whole family of tests.
+        confidence: Coverage of each bound on the total variation, so that all of them hold
+            together at 95 %.
+        power: Power of every detectable distance.
+        tv: Largest total variation that a pass may leave open.
+        seed: Root seed, for replaying.
+    """
+
+    n: int
+    tests: int
+    false_alarm: float
+    confidence: float
+    power: float
+    tv: float
+    seed: int
+
+    @property
+    def level(self) -> float:
+        """Level of one test."""
+        return self.false_alarm / self.tests
+
+    def adjusted(self, p_value: float) -> float:
+        """Bonferroni over every test of the family."""
+        return min(1.0, p_value * self.tests)
+
+    def replay(self, scenario: str) -> dict[str, Any]:
+        """Arguments that run one scenario again."""
+        return {"scenario": scenario, "seed": self.seed, "n": self.n}
