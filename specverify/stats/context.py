@@ -1,0 +1,223 @@
+"""Evidence against the law of one fixed context, as a function of the counts alone.
+
+A mixture of three kinds of bets: on known wrong laws, each diluted with the law under test; on
+simple tilts of the law (more or less mass where target exceeds draft, a sharper or flatter law);
+and Dirichlet bets that learn the cells' true law from the data. All are the same in every order of
+the observations: counts of shards may be merged and looked at whenever somebody wants to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import betaln
+
+from specverify.errors import InvalidInputError
+from specverify.stats._check import Floats, Ints, as_counts, as_probs
+from specverify.stats.bets import dirichlet_log_e, dirichlet_step_log_e, log_mixture
+from specverify.stats.cells import cell_sums
+from specverify.stats.naming import UNKNOWN, posterior_shares
+from specverify.stats.partitions import Partition, standard_partitions
+from specverify.stats.static_bets import leak_bets, named_bets, tilt_bets
+
+__all__ = ["ContextBets", "Evidence"]
+
+# Total concentrations a cell: from learning at once to hardly moving from the law.
+_CONCENTRATIONS = (0.5, 30.0, 1000.0, 1e5)
+_NAMED_SHARE = 0.5
+_TILT_SHARE = 0.2
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """Evidence against a law.
+
+    Attributes:
+        log_e: Logarithm of the e-value: alarm at ``log(1 / level)``. ``inf`` after an impossible
+            token; ``bets.capped_e_value`` makes it a number for JSON.
+        n: Observations.
+        impossible: Observations of tokens of probability zero.
+        shares: Posterior share of each known law, and of ``naming.UNKNOWN``; see
+            ``naming.name_alternative``.
+    """
+
+    log_e: float
+    n: int
+    impossible: int
+    shares: dict[str, float]
+
+
+class ContextBets:
+    """The bets against one law.
+
+    Args:
+        target_probs: The law under test, shape ``(vocab,)``.
+        draft_probs: The draft's law there, same shape; adds bets by target/draft.
+        alternatives: Known wrong laws by name, each of the same shape.
+        tolerance: Total variation from the law that is forgiven (bf16 logits alone are off by
+            about 5e-3). Above 0 the learning bets are left out, since they cannot be made
+            tolerant as a function of counts, and a token of probability zero is strong evidence
+            instead of proof.
+
+    Raises:
+        InvalidInputError: If a law is no distribution, shapes differ or the tolerance is not in
+            [0, 1).
+    """
+
+    def __init__(
+        self,
+        target_probs: Floats,
+        draft_probs: Floats | None = None,
+        *,
+        alternatives: Mapping[str, Floats] | None = None,
+        tolerance: float = 0.0,
+    ) -> None:
+        if not 0 <= tolerance < 1:
+            raise InvalidInputError("tolerance", f"must lie in [0, 1), got {tolerance}")
+        self._law = as_probs("target_probs", target_probs)
+        draft = None if draft_probs is None else as_probs("draft_probs", draft_probs)
+        laws = {
+            name: as_probs(f"alternatives[{name!r}]", law)
+            for name, law in (alternatives or {}).items()
+        }
+        for name, law in [("draft_probs", draft), *laws.items()]:
+            if law is not None and law.shape != self._law.shape:
+                raise InvalidInputError(
+                    str(name), f"needs shape {self._law.shape}, got {law.shape}"
+                )
+        self._tolerance = tolerance
+        self._partitions = standard_partitions(self._law, draft)
+        self._learning = [] if tolerance else self._learners()
+        self._named = named_bets(self._law, laws, tolerance=tolerance)
+        self._tilts = tilt_bets(self._law, self._partitions, tolerance=tolerance)
+        self._static = [self._named, self._tilts]
+        if tolerance:
+            self._static.append(leak_bets(self._law, tolerance=tolerance))
+        self._weights = self._prior()
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of tokens."""
+        return len(self._law)
+
+    def evidence(self, counts: Ints) -> Evidence:
+        """Evidence in the counts of all observations so far.
+
+        Args:
+            counts: Occurrences of each token, shape ``(vocab,)``.
+
+        Raises:
+            InvalidInputError: If the counts do not fit.
+        """
+        seen = as_counts("counts", counts, self.vocab_size)
+        impossible = int(seen[self._law == 0].sum())
+        bets = self._log_e(seen)
+        proven = impossible > 0 and self._tolerance == 0
+        return Evidence(
+            log_e=np.inf if proven else float(log_mixture(bets, self._weights)),
+            n=int(seen.sum()),
+            impossible=impossible,
+            shares=self._shares(bets, int(seen.sum()), impossible),
+        )
+
+    def path(self, tokens: Ints, *, earlier: Ints | None = None) -> Floats:
+        """Evidence after every single token, for whoever watches all the time.
+
+        Args:
+            tokens: Token ids in order, shape ``(n,)``.
+            earlier: Counts of the tokens before, shape ``(vocab,)``.
+
+        Returns:
+            ``log_e`` after each token, shape ``(n,)``; the last equals that of ``evidence`` on
+            all counts.
+
+        Raises:
+            InvalidInputError: If a token lies outside the vocabulary or the counts do not fit.
+        """
+        ids = np.asarray(tokens, dtype=np.int64)
+        if ids.ndim != 1 or (len(ids) and not 0 <= ids.min() <= ids.max() < self.vocab_size):
+            raise InvalidInputError("tokens", f"must be ids in [0, {self.vocab_size}) on one axis")
+        start = np.zeros(self.vocab_size, dtype=np.int64) if earlier is None else earlier
+        start = as_counts("earlier", start, self.vocab_size)
+        steps = [bets.log_factors(ids) for bets in self._static]
+        possible = self._law[ids] > 0
+        steps += [_learning_steps(ids, possible, start, *bet)[:, None] for bet in self._learning]
+        running = np.cumsum(np.concatenate(steps, axis=1), axis=0) + self._log_e(start)
+        log_e = log_mixture(running, self._weights)
+        if self._tolerance == 0:
+            broken = np.cumsum(~possible) + start[self._law == 0].sum() > 0
+            log_e = np.where(broken, np.inf, log_e)
+        return log_e
+
+    def _log_e(self, counts: Ints) -> Floats:
+        """Logarithm of every bet's wealth, without the proof by impossible tokens."""
+        seen = np.flatnonzero(counts)
+        often = counts[seen].astype(np.float64)
+        static = [often @ bets.log_factors(seen) for bets in self._static]
+        learnt = [
+            dirichlet_log_e(cell_sums(counts, part.cells), part.probs, strength)
+            for part, strength in self._learning
+        ]
+        return np.concatenate([*static, np.array(learnt, dtype=np.float64)])
+
+    def _learners(self) -> list[tuple[Partition, float]]:
+        return [
+            (part, strength * len(part.probs))
+            for part in self._partitions
+            for strength in _CONCENTRATIONS
+        ]
+
+    def _prior(self) -> Floats:
+        """Weights of all bets; a kind that has none leaves its share to the others."""
+        rest = 1 - _NAMED_SHARE - _TILT_SHARE
+        count = len(self._learning)
+        weights = np.concatenate(
+            [
+                _NAMED_SHARE * self._named.weights,
+                *(_TILT_SHARE * bets.weights for bets in self._static[1:]),
+                np.full(count, rest / max(count, 1)),
+            ]
+        )
+        normalised: Floats = weights / weights.sum()
+        return normalised
+
+    def _shares(self, bets: Floats, n: int, impossible: int) -> dict[str, float]:
+        weighted = bets + np.log(self._weights)
+        known, other = np.split(weighted, [len(self._named.weights)])
+        by_name = {
+            name: float(np.logaddexp.reduce(known[self._named.owners == index]))
+            for index, name in enumerate(self._named.names)
+        }
+        unknown = float(np.logaddexp.reduce(other, initial=-np.inf))
+        if impossible and not self._tolerance:
+            # The other bets say nothing on these tokens; a leak of unknown rate, spread evenly
+            # over the tokens that have no probability, is what the known laws compete with.
+            outside = int(np.count_nonzero(self._law == 0))
+            unknown += float(betaln(impossible + 1, n - impossible + 1))
+            unknown -= impossible * float(np.log(outside))
+        return posterior_shares(by_name | {UNKNOWN: unknown})
+
+
+def _learning_steps(
+    ids: Ints, possible: np.ndarray, start: Ints, part: Partition, strength: float
+) -> Floats:
+    """Factor of one Dirichlet bet at each token; impossible tokens leave it as it was."""
+    cells = part.cells[ids[possible]]
+    earlier = cell_sums(start, part.cells)[cells] + _occurrences_before(cells)
+    n_earlier = cell_sums(start, part.cells).sum() + np.arange(len(cells))
+    steps = np.zeros(len(ids))
+    steps[possible] = dirichlet_step_log_e(earlier, n_earlier, part.probs[cells], strength)
+    return steps
+
+
+def _occurrences_before(cells: Ints) -> Ints:
+    """How often each entry's value occurred before it."""
+    order = np.argsort(cells, kind="stable")
+    along = cells[order]
+    new = np.r_[True, along[1:] != along[:-1]][: len(cells)]
+    first = np.maximum.accumulate(np.where(new, np.arange(len(cells)), 0))
+    before = np.empty(len(cells), dtype=np.int64)
+    before[order] = np.arange(len(cells)) - first
+    return before

@@ -1,0 +1,150 @@
+"""Bets whose factor depends on the token alone: on known wrong laws and on simple tilts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from specverify.stats._check import Floats, Ints
+from specverify.stats.bets import tempered
+from specverify.stats.partitions import Partition
+
+__all__ = ["StaticBets", "leak_bets", "named_bets", "tilt_bets"]
+
+# A wrong law that holds at some positions or prompts only is met by mixing it with the right one.
+_DILUTIONS = ((0.99, 0.6), (0.3, 0.25), (0.05, 0.15))
+# Clipping levels of tolerant bets: what suits a law depends on how far its largest ratio reaches.
+_CAPS = (1.5, 3.0, 10.0)
+_TILTS = (-1.0, -0.5, -0.2, -0.1, -0.05, 0.05, 0.1, 0.2, 0.5, 1.0)
+_WIDEST_TILTED = 16
+_LEAK_FACTORS = np.array([2.0, 5.0, 50.0])
+
+
+@dataclass(frozen=True, eq=False)
+class StaticBets:
+    """Some bets.
+
+    Attributes:
+        names: Names of the alternatives.
+        owners: Alternative that each bet is about, int64 shape ``(bets,)``.
+        weights: Prior weights that sum to one (or no bets at all), shape ``(bets,)``.
+        log_factors: Maps token ids ``(n,)`` to logarithms of factors ``(n, bets)``. Tokens of
+            probability zero under the law bring the logarithm of the alternative's own
+            probability: no e-value, but what names the alternative that explains them.
+    """
+
+    names: tuple[str, ...]
+    owners: Ints
+    weights: Floats
+    log_factors: Callable[[Ints], Floats]
+
+
+def named_bets(law: Floats, laws: Mapping[str, Floats], *, tolerance: float = 0.0) -> StaticBets:
+    """Bets on known wrong laws, each at three dilutions.
+
+    Args:
+        law: The law under test, shape ``(vocab,)``.
+        laws: Known wrong laws by name, same shape.
+        tolerance: Total variation that is forgiven.
+    """
+    table = np.array(list(laws.values()), dtype=np.float64).reshape(len(laws), len(law))
+    caps = _CAPS if tolerance else (np.inf,)
+    variants = [(mix, share / len(caps), cap) for mix, share in _DILUTIONS for cap in caps]
+    spans = _spans(law, table) if tolerance else (np.zeros(len(laws)), np.zeros(len(laws)))
+
+    def log_factors(tokens: Ints) -> Floats:
+        ratios = _ratios(law, table, tokens, tolerant=tolerance > 0)
+        columns = []
+        for mix, _, cap in variants:
+            low, high = ((1 - mix) + mix * span for span in spans)
+            base = np.where(law[tokens] > 0, 1.0, 0.0) if not tolerance else 1.0
+            factors = (1 - mix) * base + mix * ratios
+            columns.append(
+                tempered(factors, low[:, None], high[:, None], cap=cap, tolerance=tolerance)
+            )
+        with np.errstate(divide="ignore"):
+            return np.log(np.concatenate(columns).T) if columns else np.zeros((len(tokens), 0))
+
+    shares = np.repeat([share for _, share, _ in variants], len(laws))
+    return StaticBets(
+        names=tuple(laws),
+        owners=np.tile(np.arange(len(laws)), len(variants)),
+        weights=shares / max(len(laws), 1),
+        log_factors=log_factors,
+    )
+
+
+def tilt_bets(law: Floats, partitions: list[Partition], *, tolerance: float = 0.0) -> StaticBets:
+    """Bets on a law that leans along a partition: factor ``exp(tilt * score) / normaliser``.
+
+    The score runs from -1 in the first cell to 1 in the last, in steps of the cells' mass; along
+    the rank that is close to a change of temperature.
+
+    Args:
+        law: The law under test, shape ``(vocab,)``.
+        partitions: Partitions; those of more than 16 quantiles are left out.
+        tolerance: Total variation that is forgiven.
+    """
+    parts = [part for part in partitions if len(part.probs) <= _WIDEST_TILTED]
+    tables = [_tilt_table(part.probs, tolerance) for part in parts]
+
+    def log_factors(tokens: Ints) -> Floats:
+        columns = [table[part.cells[tokens]] for part, table in zip(parts, tables, strict=True)]
+        if not columns:
+            return np.zeros((len(tokens), 0))
+        # An impossible token lies in no cell: no tilt explains it, and a tolerant bet waits.
+        absent = 0.0 if tolerance else -np.inf
+        return np.where(law[tokens, None] > 0, np.concatenate(columns, axis=1), absent)
+
+    size = len(parts) * len(_TILTS)
+    return StaticBets(
+        names=tuple(part.name for part in parts),
+        owners=np.repeat(np.arange(len(parts)), len(_TILTS)),
+        weights=np.full(size, 1.0 / max(size, 1)),
+        log_factors=log_factors,
+    )
+
+
+def leak_bets(law: Floats, *, tolerance: float) -> StaticBets:
+    """Bets on tokens of probability zero, for a law that is known up to a tolerance only.
+
+    Args:
+        law: The law under test, shape ``(vocab,)``.
+        tolerance: Total variation that is forgiven, above 0.
+    """
+    size = len(_LEAK_FACTORS) if np.any(law == 0) else 0
+    leaked = _LEAK_FACTORS[:size]
+    divisor = np.log1p(tolerance * (leaked - 1))
+
+    def log_factors(tokens: Ints) -> Floats:
+        return np.where(law[tokens, None] > 0, 0.0, np.log(leaked)) - divisor
+
+    weights = np.full(size, 1.0 / max(size, 1))
+    return StaticBets(("support",), np.zeros(size, dtype=np.int64), weights, log_factors)
+
+
+def _tilt_table(cell_probs: Floats, tolerance: float) -> Floats:
+    """Logarithms of the factors, shape ``(cells, tilts)``."""
+    scores = 2 * (np.cumsum(cell_probs) - cell_probs / 2) - 1
+    factors = np.exp(np.multiply.outer(scores, np.array(_TILTS)))
+    factors /= cell_probs @ factors
+    low, high = factors.min(axis=0), factors.max(axis=0)
+    return np.log(tempered(factors, low, high, cap=np.inf, tolerance=tolerance))
+
+
+def _ratios(law: Floats, table: Floats, tokens: Ints, *, tolerant: bool) -> Floats:
+    """Alternative over law, shape ``(laws, n)``; over 1 at tokens of probability zero."""
+    below = law[tokens]
+    if tolerant:
+        # Clipped afterwards: a token that the law excludes is worth the cap, no more.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.nan_to_num(table[:, tokens] / below, nan=0.0, posinf=np.inf)
+    return table[:, tokens] / np.where(below > 0, below, 1.0)
+
+
+def _spans(law: Floats, table: Floats) -> tuple[Floats, Floats]:
+    """Least and largest ratio of each alternative over the vocabulary."""
+    ratios = _ratios(law, table, np.arange(len(law)), tolerant=True)
+    return ratios.min(axis=1), ratios.max(axis=1)
