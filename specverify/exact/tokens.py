@@ -1,0 +1,98 @@
+"""A finite draw that nobody has looked at yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from specverify.exact.tape import Tape, active_tape, refuse
+
+__all__ = ["UnreadToken", "draw_index", "normalised"]
+
+
+def normalised(weights: Any, label: str) -> tuple[float, ...]:
+    """Weights as probabilities; raises what the libraries raise on unusable ones.
+
+    Raises:
+        RuntimeError: If a weight is negative, infinite or NaN, or all are zero.
+    """
+    values = [float(weight) for weight in weights]
+    total = sum(values)
+    if not (0.0 < total < float("inf") and min(values) >= 0.0):
+        raise RuntimeError(
+            f"{label}: probability tensor contains either `inf`, `nan` or element < 0, "
+            "or sums to zero"
+        )
+    return tuple(values) if total == 1.0 else tuple(value / total for value in values)
+
+
+def draw_index(probs: tuple[float, ...], label: str) -> int:
+    """Branch over a finite law now.
+
+    Raises:
+        UnsupportedRandomness: Outside of an enumeration.
+    """
+    tape = active_tape()
+    if tape is None:
+        refuse(label, "drawn outside of an enumeration")
+    if 1.0 in probs:
+        return probs.index(1.0)
+    return tape.choose(probs, label)
+
+
+class UnreadToken:
+    """An integer with a known law: it branches when it is read, and not before.
+
+    Args:
+        probs: Probability of each index.
+        label: Name of the draw.
+        on_read: Told the index when it becomes known.
+    """
+
+    __slots__ = ("_value", "label", "on_read", "probs", "tape")
+
+    def __init__(
+        self,
+        probs: tuple[float, ...],
+        label: str,
+        on_read: Callable[[int], None] | None = None,
+    ) -> None:
+        tape = active_tape()
+        if tape is None:
+            refuse(label, "drawn outside of an enumeration")
+        self.tape: Tape = tape
+        self.probs, self.label, self.on_read = probs, label, on_read
+        self._value: int | None = None
+        if 1.0 in probs:
+            self._know(probs.index(1.0))
+
+    @property
+    def was_read(self) -> bool:
+        """Whether the value is known by now."""
+        return self._value is not None
+
+    def read(self) -> int:
+        """The value; branches on the first call."""
+        if self._value is None:
+            if self.tape is not active_tape():
+                refuse(self.label, "a token drawn in an earlier run is used again")
+            self._know(self.tape.choose(self.probs, self.label))
+        assert self._value is not None
+        return self._value
+
+    def branches(self) -> list[tuple[int, float]]:
+        """Possible values with their probabilities."""
+        return [(index, prob) for index, prob in enumerate(self.probs) if prob > 0.0]
+
+    def _know(self, index: int) -> None:
+        self._value = index
+        if self.on_read is not None:
+            self.on_read(index)
+
+    def __int__(self) -> int:
+        return self.read()
+
+    __index__ = __int__
+
+    def __bool__(self) -> bool:
+        return bool(self.read())
