@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from specverify.cli import bugs, ls, report, theory, train
+from specverify.cli import audit, bugs, ls, report, theory, train
 from specverify.cli.shell import note, say
 from specverify.errors import SpecVerifyError
 
@@ -44,6 +44,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+app.command("audit")(audit.audit)
 app.command("report")(report.report)
 app.command("theory")(theory.theory)
 app.command("bugs")(bugs.bugs)

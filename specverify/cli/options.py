@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from enum import StrEnum
+from typing import Annotated, TypeVar
 
 import typer
 
 from specverify.errors import InvalidInputError
 
-__all__ = ["AsJson", "Seed", "UnusedSeed", "comma_separated", "positive_integers"]
+__all__ = ["AsJson", "Seed", "UnusedSeed", "comma_separated", "member", "positive_integers"]
+
+MemberT = TypeVar("MemberT", bound=StrEnum)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, to stdout.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of every draw.")]
@@ -20,6 +23,18 @@ UnusedSeed = Annotated[
 def comma_separated(text: str | None) -> tuple[str, ...]:
     """Read ``"a,b"``; nothing given is nothing."""
     return tuple(part.strip() for part in (text or "").split(",") if part.strip())
+
+
+def member(option: str, kind: type[MemberT], text: str) -> MemberT:
+    """Read one of an enumeration's values.
+
+    Raises:
+        InvalidInputError: If it is none of them.
+    """
+    try:
+        return kind(text)
+    except ValueError:
+        raise InvalidInputError(option, f"must be one of {', '.join(kind)}; got {text!r}") from None
 
 
 def positive_integers(option: str, text: str) -> tuple[int, ...]:
