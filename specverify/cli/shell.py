@@ -12,8 +12,7 @@ from typing import Any, TextIO
 import typer
 
 from specverify.errors import InvalidInputError
-from specverify.report.numbers import scalar
-from specverify.report.tables import Table, render_table
+from specverify.report.tables import records_table, render_table
 
 __all__ = ["is_terminal", "note", "say", "say_json", "say_records", "screen", "write_file"]
 
@@ -51,17 +50,7 @@ def say_records(records: Sequence[Mapping[str, Any]], *, title: str = "") -> Non
         say(f"{title}\n(none)")
         return
     width, color = screen()
-    headers = list(records[0])
-    rows = [[scalar(value) for value in record.values()] for record in records]
-    table = Table(
-        headers=headers,
-        rows=rows,
-        right=frozenset(
-            place for place in range(len(headers)) if all(_is_number(row[place]) for row in rows)
-        ),
-        title=title,
-    )
-    say(render_table(table, width=width, color=color))
+    say(render_table(records_table(records, title=title), width=width, color=color))
 
 
 def note(text: str) -> None:
@@ -80,11 +69,3 @@ def write_file(option: str, path: Path, text: str) -> None:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise InvalidInputError(option, f"cannot write {path}: {error.strerror}") from error
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

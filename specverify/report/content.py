@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from specverify.report.numbers import MISSING, count, decimal, interval, probability, scalar
-from specverify.report.tables import Table
-from specverify.results import AuditResult, CheckResult, Verdict
+from specverify.report.tables import Table, records_table
+from specverify.results import AuditResult, CheckResult, Family, Verdict
 
 __all__ = [
-    "PROBLEMS",
+    "_PROBLEMS",
     "check_table",
     "explanation",
     "problems",
@@ -26,17 +26,23 @@ _ORDER = (
     Verdict.PASS,
     Verdict.SKIP,
 )
-PROBLEMS = frozenset({Verdict.ERROR, Verdict.FAIL, Verdict.XPASS, Verdict.INCONCLUSIVE})
+_PROBLEMS = frozenset({Verdict.ERROR, Verdict.FAIL, Verdict.XPASS, Verdict.INCONCLUSIVE})
 
 
 def ordered(checks: tuple[CheckResult, ...]) -> list[CheckResult]:
     """Checks with the ones to read first in front; otherwise in the order they ran."""
-    return sorted(checks, key=lambda check: _ORDER.index(check.verdict))
+    law_first = sorted(checks, key=lambda check: check.family is Family.EFFICIENCY)
+    return sorted(law_first, key=lambda check: _ORDER.index(check.verdict))
 
 
 def problems(result: AuditResult) -> list[CheckResult]:
-    """The checks that need an explanation."""
-    return [check for check in ordered(result.checks) if check.verdict in PROBLEMS]
+    """The checks that need an explanation: those of the gravest kind that there is.
+
+    An audit that stops at a failure leaves other checks inconclusive; that is no news.
+    """
+    found = [check for check in ordered(result.checks) if check.verdict in _PROBLEMS]
+    grave = [check for check in found if check.verdict is not Verdict.INCONCLUSIVE]
+    return grave or found
 
 
 def explanation(check: CheckResult) -> list[str]:
@@ -45,10 +51,11 @@ def explanation(check: CheckResult) -> list[str]:
     diagnosis = check.diagnosis
     if diagnosis is not None:
         lines.append(diagnosis.text)
+        told = f"position {diagnosis.position}" in diagnosis.text
         lines += [
             f"{label}: {value}"
             for label, value in (
-                ("position", None if diagnosis.position is None else str(diagnosis.position)),
+                ("position", None if told else diagnosis.position),
                 ("stage", diagnosis.stage),
                 ("consistent with", diagnosis.consistent_with),
                 ("fits nearly as well", ", ".join(diagnosis.siblings) or None),
@@ -61,9 +68,12 @@ def explanation(check: CheckResult) -> list[str]:
 
 
 def check_table(result: AuditResult) -> Table:
-    """One row a check: verdict, name, observations, p-value, distance and what would be caught."""
+    """One row a check: verdict, name, observations, p-value, distance and what would be caught.
+
+    Passed checks of the interface have no numbers and are counted by :func:`totals` alone.
+    """
     headers = ["verdict", "check", "n", "p adjusted", "TV [interval]", "detectable TV", "position"]
-    rows = [_row(check) for check in ordered(result.checks)]
+    rows = [_row(check) for check in ordered(result.checks) if _has_a_row(check)]
     shown = [i for i in range(len(headers)) if i < 2 or any(row[i] != MISSING for row in rows)]
     return Table(
         headers=[headers[i] for i in shown],
@@ -72,6 +82,18 @@ def check_table(result: AuditResult) -> Table:
             place for place, i in enumerate(shown) if headers[i] in ("n", "p adjusted")
         ),
     )
+
+
+def acceptance_table(result: AuditResult) -> Table | None:
+    """Acceptance and tokens per pass by scenario, where they were counted."""
+    records = [
+        {"scenario": name, **numbers}
+        for name, numbers in result.acceptance.items()
+        if isinstance(numbers, dict)
+    ]
+    keys = dict.fromkeys(key for record in records for key in record)
+    filled = [{key: record.get(key) for key in keys} for record in records]
+    return records_table(filled) if filled else None
 
 
 def verdicts(result: AuditResult) -> list[tuple[str, str]]:
@@ -94,19 +116,24 @@ def target_line(result: AuditResult) -> str:
 
 
 def totals(result: AuditResult) -> str:
-    """``12 checks: 10 pass, 2 fail; seed 0; ...``."""
+    """``12 checks: 10 pass, 2 fail``, contract checks included."""
     numbers = [
         f"{amount} {verdict}"
         for verdict in _ORDER
         if (amount := sum(check.verdict is verdict for check in result.checks))
     ]
-    parts = [f"{len(result.checks)} checks: {', '.join(numbers) or 'nothing ran'}"]
-    parts.append(f"seed {result.seed}")
-    if result.error_budget:
-        parts.append(f"error budget: {scalar(result.error_budget)}")
-    if result.timing:
-        parts.append(f"timing: {scalar(result.timing)}")
-    return "; ".join(parts)
+    return f"{len(result.checks)} checks: {', '.join(numbers) or 'nothing ran'}"
+
+
+def circumstances(result: AuditResult) -> list[str]:
+    """What a reader needs to run it again or to trust it, one line each."""
+    lines = [f"run {result.run_id}, {result.status}, seed {result.seed}, {result.started}"]
+    named = {"error budget": result.error_budget, "timing": result.timing}
+    return lines + [f"{name}: {scalar(values)}" for name, values in named.items() if values]
+
+
+def _has_a_row(check: CheckResult) -> bool:
+    return check.family is not Family.CONTRACT or check.verdict is not Verdict.PASS
 
 
 def _row(check: CheckResult) -> list[str]:

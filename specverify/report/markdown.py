@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from specverify.report.content import (
+    acceptance_table,
     check_table,
+    circumstances,
     explanation,
     problems,
     target_line,
     totals,
     verdicts,
 )
-from specverify.report.numbers import scalar
 from specverify.report.tables import Table
 from specverify.results import AuditResult
 
@@ -26,12 +27,13 @@ def render_markdown(result: AuditResult) -> str:
         f"## Audit of {_escaped(target_line(result))}",
         _escaped(result.summary.headline),
         markdown_table(Table(headers=labels, rows=[[f"**{value}**" for value in values]])),
+        _escaped(totals(result)),
         *_findings(result),
         *_problems(result),
         "### Checks",
         markdown_table(_with_code_names(check_table(result))),
         *_acceptance(result),
-        _escaped(totals(result)),
+        "\n".join(f"- {_escaped(line)}" for line in circumstances(result)),
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
 
@@ -60,8 +62,8 @@ def _problems(result: AuditResult) -> list[str]:
 
 
 def _acceptance(result: AuditResult) -> list[str]:
-    items = [f"- {_escaped(f'{name}: {scalar(v)}')}" for name, v in result.acceptance.items()]
-    return ["### Acceptance", "\n".join(items)] if items else []
+    table = acceptance_table(result)
+    return [] if table is None else ["### Acceptance", markdown_table(table)]
 
 
 def _with_code_names(table: Table) -> Table:

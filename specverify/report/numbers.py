@@ -18,19 +18,17 @@ def count(value: int | None) -> str:
 
 
 def decimal(value: float | None, *, digits: int = 3) -> str:
-    """A number of ordinary size with ``digits`` decimals, or in powers of ten where they vanish."""
-    if value is None:
-        return MISSING
-    if value != 0 and abs(value) < 0.5 * 10**-digits:
-        return f"{value:.1e}"
-    return f"{value:.{digits}f}"
+    """A distance or another number of ordinary size, with ``digits`` decimals."""
+    return MISSING if value is None else f"{value:.{digits}f}"
 
 
 def probability(value: float | None) -> str:
     """A p-value or another probability: three significant digits, small ones as ``1.2e-07``."""
     if value is None:
         return MISSING
-    return f"{value:.1e}" if 0 < value < 1e-3 else f"{value:.3g}"
+    if value < 1e-300:  # underflow: never shown as an impossible zero
+        return "<1e-300"
+    return f"{value:.1e}" if value < 1e-3 else f"{value:.3g}"
 
 
 def interval(value: Interval | None) -> str:
@@ -54,5 +52,5 @@ def scalar(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{key} {scalar(item)}" for key, item in value.items())
     if isinstance(value, (list, tuple)):
-        return " ".join(scalar(item) for item in value) or MISSING
+        return " ".join(f"{x:.3g}" if isinstance(x, float) else scalar(x) for x in value) or MISSING
     return MISSING if value is None else str(value)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
+from typing import Any
 
-__all__ = ["Table", "render_table"]
+from specverify.report.numbers import MISSING, scalar
+
+__all__ = ["Table", "records_table", "render_table"]
 
 _STYLES = {
     "pass": "green",
@@ -36,6 +39,20 @@ class Table:
     title: str = ""
 
 
+def records_table(records: Sequence[Mapping[str, Any]], *, title: str = "") -> Table:
+    """A row a record; columns of numbers are aligned to the right.
+
+    Args:
+        records: At least one; all with the same keys, which are the headers.
+        title: A line above the table.
+    """
+    rows = [[scalar(value) for value in record.values()] for record in records]
+    places = range(len(records[0]))
+    numeric = (place for place in places if all(_is_number(row[place]) for row in rows))
+    headers = [key.replace("_", " ") for key in records[0]]
+    return Table(headers=headers, rows=rows, right=frozenset(numeric), title=title)
+
+
 def render_table(table: Table, *, width: int | None = None, color: bool = False) -> str:
     """Render a table as text, ending in a newline.
 
@@ -48,6 +65,14 @@ def render_table(table: Table, *, width: int | None = None, color: bool = False)
         The text: without colour no line has an escape sequence, a rule or trailing blanks.
     """
     return _drawn(table, width) if color else _plain(table)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return text == MISSING
+    return True
 
 
 def _plain(table: Table) -> str:

@@ -5,22 +5,25 @@ from __future__ import annotations
 import textwrap
 
 from specverify.report.content import (
+    acceptance_table,
     check_table,
+    circumstances,
     explanation,
     problems,
     target_line,
     totals,
     verdicts,
 )
-from specverify.report.numbers import scalar
 from specverify.report.tables import Table, render_table
 from specverify.results import AuditResult
 
 __all__ = ["render_text"]
 
+_EXPLAINED = 5
+
 
 def render_text(result: AuditResult, *, width: int | None = None, color: bool = False) -> str:
-    """Render an audit for people.
+    """Render an audit for people; what to read first stands last, where a terminal stops.
 
     Args:
         result: The audit.
@@ -30,14 +33,15 @@ def render_text(result: AuditResult, *, width: int | None = None, color: bool = 
     Returns:
         The text, ending in a newline.
     """
+    tables = [check_table(result), acceptance_table(result)]
     sections = [
-        _lines([f"audit of {target_line(result)}", result.summary.headline], width),
-        render_table(_verdict_table(result), width=width, color=color),
-        _findings(result, width),
+        _lines([f"audit of {target_line(result)}"], width),
+        *(render_table(t, width=width, color=color) for t in tables if t is not None and t.rows),
         _problems(result, width),
-        render_table(check_table(result), width=width, color=color) if result.checks else "",
-        _acceptance(result, width),
-        _lines([totals(result)], width),
+        _findings(result, width),
+        _section("circumstances", circumstances(result), width),
+        render_table(_verdict_table(result), width=width, color=color),
+        _lines([totals(result), result.summary.headline], width),
     ]
     return "\n".join(section for section in sections if section)
 
@@ -53,16 +57,14 @@ def _findings(result: AuditResult, width: int | None) -> str:
 
 
 def _problems(result: AuditResult, width: int | None) -> str:
-    return "\n".join(
+    told = [check for check in problems(result) if explanation(check)]
+    sections = [
         _section(f"{check.verdict}: {check.name}", explanation(check), width)
-        for check in problems(result)
-        if explanation(check)
-    )
-
-
-def _acceptance(result: AuditResult, width: int | None) -> str:
-    lines = [f"{name}: {scalar(value)}" for name, value in result.acceptance.items()]
-    return _section("acceptance", lines, width)
+        for check in told[:_EXPLAINED]
+    ]
+    if len(told) > _EXPLAINED:
+        sections.append(f"{len(told) - _EXPLAINED} more of these are in the table\n")
+    return "\n".join(sections)
 
 
 def _section(title: str, lines: list[str], width: int | None) -> str:

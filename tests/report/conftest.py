@@ -50,6 +50,7 @@ LENGTH = CheckResult(
 SEED = CheckResult(
     name="determinism", family=Family.CONTRACT, verdict=Verdict.SKIP, message="takes no generator"
 )
+INTERFACE = CheckResult(name="interface", family=Family.CONTRACT, verdict=Verdict.PASS, n=20_000)
 
 
 def _audit(verdict: Verdict, law: Verdict, *checks: CheckResult) -> AuditResult:
@@ -65,7 +66,7 @@ def _audit(verdict: Verdict, law: Verdict, *checks: CheckResult) -> AuditResult:
         target={"name": "my|file.py:verify", "form": "verify", "framework": "torch"},
         error_budget={"level": 1e-6},
         checks=checks,
-        acceptance={"alpha": 0.7, "expected": 0.7},
+        acceptance={"markov-v8": {"tokens_per_pass": 2.5, "one_minus_tv": [0.7, 0.6]}},
         timing={"seconds": 3.2},
         summary=Summary(
             law=law,
@@ -79,7 +80,7 @@ def _audit(verdict: Verdict, law: Verdict, *checks: CheckResult) -> AuditResult:
 
 @pytest.fixture
 def failing_audit() -> AuditResult:
-    return _audit(Verdict.FAIL, Verdict.FAIL, LENGTH, TOKENS, SEED)
+    return _audit(Verdict.FAIL, Verdict.FAIL, LENGTH, TOKENS, SEED, INTERFACE)
 
 
 @pytest.fixture

@@ -58,6 +58,36 @@ def test_failures_come_first(failing_audit: AuditResult) -> None:
     assert table.index("tokens[") < table.index("length[") < table.index("determinism")
 
 
+def test_what_to_read_first_stands_last(failing_audit: AuditResult) -> None:
+    assert render_text(failing_audit).endswith(failing_audit.summary.headline + "\n")
+
+
+def test_passed_checks_of_the_interface_are_only_counted(failing_audit: AuditResult) -> None:
+    text = render_text(failing_audit)
+    assert "interface" not in text
+    assert "4 checks: 1 fail, 2 pass, 1 skip" in text
+
+
+def test_other_checks_that_a_failure_left_open_are_no_news(failing_audit: AuditResult) -> None:
+    half = msgspec.structs.replace(
+        failing_audit.checks[0], verdict=Verdict.INCONCLUSIVE, message="more samples needed"
+    )
+    checks = (half, *failing_audit.checks[1:])
+    text = render_text(msgspec.structs.replace(failing_audit, checks=checks))
+    assert "more samples needed" not in text
+    alone = render_text(msgspec.structs.replace(failing_audit, checks=(half,)))
+    assert "more samples needed" in alone
+
+
+def test_the_law_is_explained_before_the_speed(failing_audit: AuditResult) -> None:
+    slow = msgspec.structs.replace(
+        failing_audit.checks[0], verdict=Verdict.FAIL, message="too few tokens"
+    )
+    checks = (slow, *failing_audit.checks[1:])
+    text = render_text(msgspec.structs.replace(failing_audit, checks=checks))
+    assert text.index("residual") < text.index("too few tokens")
+
+
 def test_piped_text_is_plain(failing_audit: AuditResult) -> None:
     text = render_text(failing_audit)
     assert text.isascii()
@@ -95,16 +125,19 @@ def test_reading_says_what_is_wrong(failing_audit: AuditResult, tmp_path: Path) 
         read_result(path)
 
 
-def test_markdown_escapes_the_table_separator(failing_audit: AuditResult) -> None:
-    rows = [line for line in render_markdown(failing_audit).splitlines() if line.startswith("|")]
-    columns = {len(re.findall(r"(?<!\\)\|", row)) for row in rows[3:]}
-    assert len(columns) == 1
+def test_markdown_tables_keep_their_columns(failing_audit: AuditResult) -> None:
+    check = msgspec.structs.replace(failing_audit.checks[0], name="length[a|b]")
+    text = render_markdown(msgspec.structs.replace(failing_audit, checks=(check,)))
+    _, _, table = text.partition("### Checks\n\n")
+    rows = table.partition("\n\n")[0].splitlines()
+    assert len({len(re.findall(r"(?<!\\)\|", row)) for row in rows}) == 1
+    assert len(rows) == 3
 
 
 def test_junit_counts_what_it_holds(failing_audit: AuditResult) -> None:
     suites = ET.fromstring(render_junit(failing_audit))
     (suite,) = suites
-    assert suite.attrib["tests"] == str(len(suite.findall("testcase"))) == "4"
+    assert suite.attrib["tests"] == str(len(suite.findall("testcase"))) == "5"
     assert suite.attrib["failures"] == str(len(suite.findall("testcase/failure"))) == "2"
     assert suite.attrib["skipped"] == str(len(suite.findall("testcase/skipped"))) == "1"
     assert suite.attrib["errors"] == "0"
