@@ -58,9 +58,7 @@ _MOVES = frozenset(
 
 
 def filled(shape: Sequence[int], draw: Callable[[], Any]) -> Any:
-    """An array of independent draws, or one draw for the empty shape."""
-    if len(shape) == 0:
-        return draw()
+    """An array of independent draws."""
     cells = np.empty(tuple(shape), dtype=object)
     flat = cells.reshape(-1)
     for index in range(flat.size):
@@ -90,10 +88,55 @@ def apply_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: dict[str
         return _wrap(np.frompyfunc(_UNARY[ufunc], 1, 1)(*cells))
     if ufunc in _BINARY:
         return _wrap(np.frompyfunc(_BINARY[ufunc], 2, 1)(*cells))
+    together = one_against_many(ufunc.__name__, cells)
+    if together is not None:
+        return together
     if ufunc in _PREDICATES:
         answer = np.frompyfunc(_PREDICATES[ufunc], len(cells), 1)(*cells)
         return answer.astype(bool) if isinstance(answer, np.ndarray) else bool(answer)
     refuse(f"numpy.{ufunc.__name__}", "is not followed on random values")
+
+
+_ORDERS = {
+    name: less
+    for less, stem in ((True, "less"), (False, "greater"))
+    for name in (stem, f"{stem}_equal")
+}
+_SWAPPED = {"lt": True, "le": True, "gt": False, "ge": False}
+
+
+def one_against_many(operation: str, operands: Sequence[Any]) -> NDArray[np.bool_] | None:
+    """A comparison of one random value with several numbers, decided by one choice.
+
+    Returns:
+        The answers, or None where the operands are not of this kind.
+    """
+    less = _ORDERS.get(operation, _SWAPPED.get(operation))
+    if less is None or max(np.size(operand) for operand in operands) < 2:
+        return None
+    left, right = (np.asarray(operand, dtype=object) for operand in operands)
+    if _one_value(right) is not None:
+        left, right, less = right, left, not less
+    value = _one_value(left)
+    bounds = right.ravel().tolist()
+    if value is None or not all(isinstance(b, float | int) and b == b for b in bounds):
+        return None
+    if any(type(bound) is SymbolicReal for bound in bounds):
+        return None
+    shape = np.broadcast_shapes(left.shape, right.shape)
+    numbers = np.broadcast_to(right, shape).astype(np.float64)
+    distinct = np.unique(numbers)
+    rank = value.index_among([float(v) for v in inverse(value.form, distinct)])
+    # Bounds up to the rank are under the value; ties have probability zero.
+    above = np.searchsorted(distinct, numbers) >= rank
+    return above if less else ~above
+
+
+def _one_value(cells: Any) -> Any:
+    flat = cells.ravel().tolist()
+    first = flat[0] if flat else None
+    one = type(first) is SymbolicReal and all(cell is first for cell in flat)
+    return first if one else None
 
 
 def search_index(edges: Any, value: Any, side: str = "left") -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,18 +25,23 @@ def _shape(size: Any) -> tuple[int, ...]:
     return (int(size),) if np.ndim(size) == 0 else tuple(int(n) for n in size)
 
 
+def _drawn(size: Any, draw: Callable[[], Any]) -> Any:
+    """One draw without a size, else an array, of no dimensions for the size ``()`` too."""
+    return draw() if size is None else filled(_shape(size), draw)
+
+
 def _random(size: Any = None, dtype: Any = None, out: Any = None) -> Any:
     if out is not None:
         refuse("Generator.random", "with out=")
-    return filled(_shape(size), lambda: uniform("random"))
+    return _drawn(size, lambda: uniform("random"))
 
 
 def _uniform(low: float = 0.0, high: float = 1.0, size: Any = None) -> Any:
-    return filled(_shape(size), lambda: uniform("uniform", float(low), float(high)))
+    return _drawn(size, lambda: uniform("uniform", float(low), float(high)))
 
 
 def _exponential(scale: float = 1.0, size: Any = None) -> Any:
-    return filled(_shape(size), lambda: exponential("exponential", float(scale)))
+    return _drawn(size, lambda: exponential("exponential", float(scale)))
 
 
 def _standard_exponential(size: Any = None, *args: Any, **kwargs: Any) -> Any:
@@ -43,8 +49,8 @@ def _standard_exponential(size: Any = None, *args: Any, **kwargs: Any) -> Any:
 
 
 def _gumbel(loc: Any = 0.0, scale: float = 1.0, size: Any = None) -> Any:
-    shape = _shape(size) if size is not None else np.shape(loc)
-    noise = filled(shape, lambda: gumbel("gumbel", 0.0, float(scale)))
+    shape = np.shape(loc) or None if size is None else size
+    noise = _drawn(shape, lambda: gumbel("gumbel", 0.0, float(scale)))
     return noise + loc if np.ndim(loc) else noise + float(loc)
 
 

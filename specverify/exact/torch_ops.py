@@ -11,6 +11,7 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from specverify.exact import scalars
+from specverify.exact.numpy_arrays import one_against_many
 from specverify.exact.reals import SymbolicReal
 from specverify.exact.tape import refuse
 from specverify.exact.tokens import UnreadToken
@@ -128,6 +129,9 @@ def _arithmetic(
     if base in _TESTS:
         return _map(_TESTS[base], operands[0]), torch.bool
     if base in _COMPARISONS:
+        together = one_against_many(base, operands)
+        if together is not None:
+            return together, torch.bool
         return _map(_COMPARISONS[base], *operands), torch.bool
     if base in ("clamp", "clamp_min", "clamp_max"):
         return _clamp(base, args, kwargs), args[0].dtype
