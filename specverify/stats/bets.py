@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln
 
 from specverify.stats._check import Floats, Ints
 
@@ -55,11 +55,15 @@ def log_mixture(log_e: Floats, weights: Floats) -> Floats:
     """
     if log_e.shape[-1] == 0:
         return np.zeros(log_e.shape[:-1])
-    values: Floats = np.asarray(logsumexp(log_e, axis=-1, b=weights), dtype=np.float64)
-    return values
+    top = np.max(log_e, axis=-1, keepdims=True)
+    # An infinite best bet is the answer itself; subtracting it would give NaN.
+    base = np.where(np.isfinite(top), top, 0.0)
+    with np.errstate(divide="ignore"):
+        values = np.log(np.exp(log_e - base) @ weights) + base[..., 0]
+    return np.where(np.isposinf(top[..., 0]), np.inf, values)
 
 
-def dirichlet_log_e(counts: Floats | Ints, cell_probs: Floats, concentration: float) -> float:
+def dirichlet_log_e(counts: Floats | Ints, cell_probs: Floats, concentration: float) -> Floats:
     """Bet that learns the cells' law as it goes, as a function of the counts alone.
 
     At each observation it predicts cell ``k`` with ``(count_k + c p_k) / (n + c)``. The product of
@@ -79,11 +83,12 @@ def dirichlet_log_e(counts: Floats | Ints, cell_probs: Floats, concentration: fl
     """
     seen = np.asarray(counts, dtype=np.float64)
     gains = _excess(concentration * cell_probs, seen).sum(axis=-1)
-    return gains - _excess(np.asarray(concentration), seen.sum(axis=-1))  # type: ignore[no-any-return]
+    log_e: Floats = gains - _excess(np.asarray(concentration), seen.sum(axis=-1))
+    return log_e
 
 
 def dirichlet_step_log_e(
-    earlier: Floats, n_earlier: Floats, cell_probs: Floats, concentration: float
+    earlier: Floats, n_earlier: Floats, cell_probs: Floats, concentration: float | Floats
 ) -> Floats:
     """One observation's factor of ``dirichlet_log_e``, for paths that are watched at every token.
 
@@ -91,7 +96,7 @@ def dirichlet_step_log_e(
         earlier: Earlier occurrences of the cell that was now seen, shape ``(...)``.
         n_earlier: All earlier observations, same shape.
         cell_probs: Law of that cell, same shape.
-        concentration: As in ``dirichlet_log_e``.
+        concentration: As in ``dirichlet_log_e``; broadcasts, e.g. along a last axis of bets.
     """
     surplus = earlier / (concentration * cell_probs)
     return np.log1p(surplus) - np.log1p(n_earlier / concentration)

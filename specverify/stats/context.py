@@ -10,22 +10,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import betaln
 
 from specverify.errors import InvalidInputError
 from specverify.stats._check import Floats, Ints, as_counts, as_probs
 from specverify.stats.bets import dirichlet_log_e, dirichlet_step_log_e, log_mixture
-from specverify.stats.cells import cell_sums
+from specverify.stats.cells import IMPOSSIBLE
 from specverify.stats.naming import UNKNOWN, posterior_shares
 from specverify.stats.partitions import Partition, standard_partitions
 from specverify.stats.static_bets import leak_bets, named_bets, tilt_bets
 
 __all__ = ["ContextBets", "Evidence"]
 
+Bools: TypeAlias = NDArray[np.bool_]
+
 # Total concentrations a cell: from learning at once to hardly moving from the law.
-_CONCENTRATIONS = (0.5, 30.0, 1000.0, 1e5)
+_CONCENTRATIONS = np.array([0.5, 30.0, 1000.0, 1e5])
 _NAMED_SHARE = 0.5
 _TILT_SHARE = 0.2
 
@@ -89,7 +93,7 @@ class ContextBets:
                 )
         self._tolerance = tolerance
         self._partitions = standard_partitions(self._law, draft)
-        self._learning = [] if tolerance else self._learners()
+        self._learning = [] if tolerance else self._partitions
         self._named = named_bets(self._law, laws, tolerance=tolerance)
         self._tilts = tilt_bets(self._law, self._partitions, tolerance=tolerance)
         self._static = [self._named, self._tilts]
@@ -143,7 +147,7 @@ class ContextBets:
         start = as_counts("earlier", start, self.vocab_size)
         steps = [bets.log_factors(ids) for bets in self._static]
         possible = self._law[ids] > 0
-        steps += [_learning_steps(ids, possible, start, *bet)[:, None] for bet in self._learning]
+        steps += [_learning_steps(ids, possible, start, part) for part in self._learning]
         running = np.cumsum(np.concatenate(steps, axis=1), axis=0) + self._log_e(start)
         log_e = log_mixture(running, self._weights)
         if self._tolerance == 0:
@@ -155,24 +159,15 @@ class ContextBets:
         """Logarithm of every bet's wealth, without the proof by impossible tokens."""
         seen = np.flatnonzero(counts)
         often = counts[seen].astype(np.float64)
+        # Sums over the tokens that occurred: a vocabulary of 50,257 is walked once, not per bet.
         static = [often @ bets.log_factors(seen) for bets in self._static]
-        learnt = [
-            dirichlet_log_e(cell_sums(counts, part.cells), part.probs, strength)
-            for part, strength in self._learning
-        ]
-        return np.concatenate([*static, np.array(learnt, dtype=np.float64)])
-
-    def _learners(self) -> list[tuple[Partition, float]]:
-        return [
-            (part, strength * len(part.probs))
-            for part in self._partitions
-            for strength in _CONCENTRATIONS
-        ]
+        learnt = [_learnt(_cell_counts(seen, often, part), part) for part in self._learning]
+        return np.concatenate([*static, *learnt])
 
     def _prior(self) -> Floats:
         """Weights of all bets; a kind that has none leaves its share to the others."""
         rest = 1 - _NAMED_SHARE - _TILT_SHARE
-        count = len(self._learning)
+        count = len(self._learning) * len(_CONCENTRATIONS)
         weights = np.concatenate(
             [
                 _NAMED_SHARE * self._named.weights,
@@ -200,15 +195,30 @@ class ContextBets:
         return posterior_shares(by_name | {UNKNOWN: unknown})
 
 
-def _learning_steps(
-    ids: Ints, possible: np.ndarray, start: Ints, part: Partition, strength: float
-) -> Floats:
-    """Factor of one Dirichlet bet at each token; impossible tokens leave it as it was."""
-    cells = part.cells[ids[possible]]
-    earlier = cell_sums(start, part.cells)[cells] + _occurrences_before(cells)
-    n_earlier = cell_sums(start, part.cells).sum() + np.arange(len(cells))
-    steps = np.zeros(len(ids))
-    steps[possible] = dirichlet_step_log_e(earlier, n_earlier, part.probs[cells], strength)
+def _cell_counts(tokens: Ints, often: Floats, part: Partition) -> Floats:
+    cells = part.cells[tokens]
+    inside = cells != IMPOSSIBLE
+    counts = np.bincount(cells[inside], weights=often[inside], minlength=len(part.probs))
+    return counts.astype(np.float64)
+
+
+def _learnt(counts: Floats, part: Partition) -> Floats:
+    """Dirichlet bets of one partition, one for each concentration."""
+    strengths = _CONCENTRATIONS * len(part.probs)
+    return np.array([dirichlet_log_e(counts, part.probs, strength) for strength in strengths])
+
+
+def _learning_steps(ids: Ints, possible: Bools, start: Ints, part: Partition) -> Floats:
+    """Factors of the same bets at each token; impossible tokens leave them as they were."""
+    strengths = _CONCENTRATIONS * len(part.probs)
+    cells, seen = part.cells[ids[possible]], np.flatnonzero(start)
+    before = _cell_counts(seen, start[seen].astype(np.float64), part)
+    earlier = before[cells] + _occurrences_before(cells)
+    n_earlier = before.sum() + np.arange(len(cells))
+    steps = np.zeros((len(ids), len(strengths)))
+    steps[possible] = dirichlet_step_log_e(
+        earlier[:, None], n_earlier[:, None], part.probs[cells, None], strengths
+    )
     return steps
 
 

@@ -49,13 +49,13 @@ def named_bets(law: Floats, laws: Mapping[str, Floats], *, tolerance: float = 0.
         laws: Known wrong laws by name, same shape.
         tolerance: Total variation that is forgiven.
     """
-    table = np.array(list(laws.values()), dtype=np.float64).reshape(len(laws), len(law))
+    rows = list(laws.values())
     caps = _CAPS if tolerance else (np.inf,)
     variants = [(mix, share / len(caps), cap) for mix, share in _DILUTIONS for cap in caps]
-    spans = _spans(law, table) if tolerance else (np.zeros(len(laws)), np.zeros(len(laws)))
+    spans = _spans(law, rows) if tolerance else (np.zeros(len(laws)), np.zeros(len(laws)))
 
     def log_factors(tokens: Ints) -> Floats:
-        ratios = _ratios(law, table, tokens, tolerant=tolerance > 0)
+        ratios = _ratios(law, rows, tokens, tolerant=tolerance > 0)
         columns = []
         for mix, _, cap in variants:
             low, high = ((1 - mix) + mix * span for span in spans)
@@ -134,17 +134,18 @@ def _tilt_table(cell_probs: Floats, tolerance: float) -> Floats:
     return np.log(tempered(factors, low, high, cap=np.inf, tolerance=tolerance))
 
 
-def _ratios(law: Floats, table: Floats, tokens: Ints, *, tolerant: bool) -> Floats:
+def _ratios(law: Floats, rows: list[Floats], tokens: Ints, *, tolerant: bool) -> Floats:
     """Alternative over law, shape ``(laws, n)``; over 1 at tokens of probability zero."""
     below = law[tokens]
+    above = np.array([row[tokens] for row in rows]).reshape(len(rows), len(tokens))
     if tolerant:
         # Clipped afterwards: a token that the law excludes is worth the cap, no more.
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.nan_to_num(table[:, tokens] / below, nan=0.0, posinf=np.inf)
-    return table[:, tokens] / np.where(below > 0, below, 1.0)
+            return np.nan_to_num(above / below, nan=0.0, posinf=np.inf)
+    return above / np.where(below > 0, below, 1.0)
 
 
-def _spans(law: Floats, table: Floats) -> tuple[Floats, Floats]:
+def _spans(law: Floats, rows: list[Floats]) -> tuple[Floats, Floats]:
     """Least and largest ratio of each alternative over the vocabulary."""
-    ratios = _ratios(law, table, np.arange(len(law)), tolerant=True)
+    ratios = _ratios(law, rows, np.arange(len(law)), tolerant=True)
     return ratios.min(axis=1), ratios.max(axis=1)

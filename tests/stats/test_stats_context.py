@@ -26,12 +26,13 @@ def small_problems(draw):
 
 
 def expectation(bets, truth, n):
+    """Sum over all count vectors of ``n`` tokens, each with its multinomial probability."""
     total = 0.0
-    for tokens in itertools.product(range(len(truth)), repeat=n):
-        probability = float(np.prod(truth[list(tokens)]))
-        if probability:
-            counts = np.bincount(tokens, minlength=len(truth))
-            total += probability * math.exp(bets.evidence(counts).log_e)
+    for tokens in itertools.combinations_with_replacement(np.flatnonzero(truth), n):
+        counts = np.bincount(tokens, minlength=len(truth))
+        orders = math.factorial(n) / math.prod(math.factorial(count) for count in counts)
+        probability = orders * float(np.prod(truth**counts))
+        total += probability * math.exp(bets.evidence(counts).log_e)
     return total
 
 
@@ -44,7 +45,7 @@ def test_mean_under_the_law_is_one(problem, n) -> None:
 
 
 @given(small_problems(), st.sampled_from([0.005, 0.1]))
-@settings(max_examples=30)
+@settings(max_examples=15)
 def test_mean_within_the_tolerance_is_at_most_one(problem, tolerance) -> None:
     """Every extreme point of the ball: all of the tolerance moved from one token to another."""
     target, draft, wrong = problem
@@ -74,18 +75,18 @@ def test_path_ends_where_the_counts_do_and_shards_merge(problem, seed) -> None:
 
 
 def test_watched_all_the_time_right_engines_pass_and_wrong_ones_do_not() -> None:
-    """2,000 audits of 500 tokens at level .05 keep it; TV .15 is found by nearly all."""
+    """800 audits of 300 tokens at level .05 keep it; TV .15 is found by nearly all."""
     rng = np.random.default_rng(0)
     target = rng.dirichlet(np.ones(12))
     draft = 0.6 * target + 0.4 * rng.dirichlet(np.ones(12))
     wrong = 0.85 * target + 0.15 * np.eye(12)[np.argmin(target)]
     bets = ContextBets(target, draft, alternatives={"draft": draft})
     alarms = {}
-    for name, law, runs in (("right", target, 2000), ("wrong", wrong, 200)):
-        tokens = rng.choice(12, size=(runs, 500), p=law)
+    for name, law, runs in (("right", target, 800), ("wrong", wrong, 100)):
+        tokens = rng.choice(12, size=(runs, 300), p=law)
         alarms[name] = sum(float(bets.path(row).max()) >= math.log(20) for row in tokens)
-    assert clopper_pearson(alarms["right"], 2000, confidence=1 - 1e-6)[0] <= 0.05
-    assert alarms["wrong"] >= 190
+    assert clopper_pearson(alarms["right"], 800, confidence=1 - 1e-6)[0] <= 0.05
+    assert alarms["wrong"] >= 90
 
 
 def test_a_known_law_is_named_and_a_right_one_is_not() -> None:
