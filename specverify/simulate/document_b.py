@@ -7,8 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from specverify.simulate.totals import stopped_runs
-from specverify.theory.emitted_length import emitted_length_pmf
+from specverify.simulate.acceptance import ConstantAcceptance
+from specverify.simulate.policies import FixedGamma
+from specverify.simulate.rounds import simulate
+from specverify.simulate.stopping import AtTokens
+from specverify.simulate.timing import ConstantTiming
 from specverify.theory.validation import checked_cost, checked_count, checked_probability
 
 __all__ = ["SimulatedGeneration", "SimulatedSpeculativeDecoder"]
@@ -82,18 +85,24 @@ class SimulatedSpeculativeDecoder:
         Raises:
             InvalidInputError: If an argument is out of range or not finite.
         """
+        checked_count("total_tokens", total_tokens)
         checked_count("num_draft", num_draft)
         checked_cost("draft_time_ms", draft_time_ms)
         checked_cost("target_time_ms", target_time_ms, positive=True)
-        pmf = emitted_length_pmf(self.acceptance_rate, num_draft, bonus=False)
-        tokens, rounds = stopped_runs(pmf, total_tokens, 1, self._generator)
-        speculative = float(rounds[0] * (num_draft * draft_time_ms + target_time_ms))
-        standard = float(total_tokens * target_time_ms)
+        run = simulate(
+            ConstantAcceptance(self.acceptance_rate),
+            FixedGamma(num_draft),
+            ConstantTiming(draft_time_ms, target_time_ms),
+            AtTokens(total_tokens),
+            runs=1,
+            generator=self._generator,
+            bonus=False,
+        )
         return SimulatedGeneration(
-            tokens=self._generator.integers(self.vocab_size, size=int(tokens[0])),
-            rounds=int(rounds[0]),
-            speculative_time_ms=speculative,
-            standard_time_ms=standard,
-            speedup=standard / speculative,
-            tokens_per_round=float(tokens[0] / rounds[0]),
+            tokens=self._generator.integers(self.vocab_size, size=int(run.emitted[0])),
+            rounds=int(run.rounds[0]),
+            speculative_time_ms=float(run.speculative_time[0]),
+            standard_time_ms=float(run.plain_time[0]),
+            speedup=float(run.plain_time[0] / run.speculative_time[0]),
+            tokens_per_round=float(run.emitted[0] / run.rounds[0]),
         )
