@@ -95,7 +95,7 @@ def warp_logits(logits: ArrayT, params: SamplingParams) -> ArrayT:
         return greedy
     scores = _cool(xp, logits, params.temperature)
     if params.top_k is not None:
-        scores = _mask(xp, scores, _in_top_k(xp, scores, params.top_k))
+        scores = _mask(xp, scores, _in_top_k(scores, params.top_k))
     if params.top_p is not None and params.top_p < 1:
         scores = _mask(xp, scores, _in_top_p(xp, scores, params.top_p))
     if params.min_p is not None:
@@ -159,11 +159,12 @@ def _check_scores(xp: Any, argument: str, scores: Array) -> None:
         raise InvalidInputError(argument, f"empty vocabulary, shape {tuple(scores.shape)}")
     if not xp.isdtype(scores.dtype, "real floating"):
         raise InvalidInputError(argument, f"needs a floating dtype, got {scores.dtype}")
-    top = xp.max(scores, axis=-1)
-    if bool(xp.any(xp.isnan(top))):
-        raise InvalidInputError(argument, "has NaN entries")
+    top = xp.max(scores, axis=-1)  # NaN wins every comparison of a maximum
     if not bool(xp.all(xp.isfinite(top))):
-        raise InvalidInputError(argument, "has a row whose highest score is infinite")
+        infinite = "has a row whose highest score is infinite"
+        raise InvalidInputError(
+            argument, "has NaN entries" if bool(xp.any(xp.isnan(top))) else infinite
+        )
 
 
 def _greedy(xp: Any, scores: Any) -> Any:
@@ -176,13 +177,14 @@ def _greedy(xp: Any, scores: Any) -> Any:
 
 
 def _cool(xp: Any, logits: Any, temperature: float) -> Any:
+    if temperature == 1:
+        return logits
     # A divisor that rounds to zero in the array's dtype would make 0 / 0 of the best token.
     divisor = max(temperature, float(xp.finfo(logits.dtype).smallest_normal))
-    top = xp.max(logits, axis=-1, keepdims=True)
     with np.errstate(over="ignore"):
         scores = logits / divisor
-        if bool(xp.any(xp.isinf(top / divisor))):
-            scores = (logits - top) / divisor
+        if not bool(xp.all(xp.isfinite(xp.max(scores, axis=-1)))):
+            scores = (logits - xp.max(logits, axis=-1, keepdims=True)) / divisor
     return scores
 
 
@@ -190,10 +192,13 @@ def _mask(xp: Any, scores: Any, keep: Any) -> Any:
     return xp.where(keep, scores, xp.full_like(scores, -math.inf))
 
 
-def _in_top_k(xp: Any, scores: Any, top_k: int) -> Any:
+def _in_top_k(scores: Any, top_k: int) -> Any:
     vocab_size = scores.shape[-1]
-    kth = max(vocab_size - top_k, 0)
-    return scores >= xp.sort(scores, axis=-1)[..., kth : kth + 1]
+    kept = min(top_k, vocab_size)
+    if is_torch(scores):
+        return scores >= scores.topk(kept, dim=-1).values[..., -1:]
+    kth = vocab_size - kept
+    return scores >= np.partition(scores, kth, axis=-1)[..., kth : kth + 1]
 
 
 def _in_top_p(xp: Any, scores: Any, top_p: float) -> Any:
@@ -201,7 +206,11 @@ def _in_top_p(xp: Any, scores: Any, top_p: float) -> Any:
     ascending = _softmax(xp.take_along_axis(scores, order, axis=-1))
     keep = xp.cumulative_sum(ascending, axis=-1) > 1 - top_p
     keep[..., -1] = True
-    return xp.take_along_axis(keep, xp.argsort(order, axis=-1), axis=-1)
+    if is_torch(scores):
+        return keep.scatter(-1, order, keep)
+    unsorted = np.empty_like(keep)
+    np.put_along_axis(unsorted, order, keep, axis=-1)
+    return unsorted
 
 
 def _in_min_p(xp: Any, scores: Any, min_p: float) -> Any:

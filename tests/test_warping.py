@@ -195,3 +195,14 @@ def test_an_empty_batch_stays_empty() -> None:
     params = SamplingParams(0.5, 2, 0.9, 0.1)
     assert warp_logits(np.zeros((0, 3)), params).shape == (0, 3)
     assert warp_probs(np.zeros((0, 3)), params).shape == (0, 3)
+
+
+def test_another_order_would_be_seen() -> None:
+    """The negative control: top-p before temperature keeps another set."""
+    logits = torch.log(torch.tensor([[0.5, 0.25, 0.15, 0.1]], dtype=torch.float64))
+    params = SamplingParams(temperature=2.0, top_p=0.74)
+    filtered = TopPLogitsWarper(params.top_p)(None, logits)
+    swapped = TemperatureLogitsWarper(params.temperature)(None, filtered).softmax(-1)
+    expected = warped_by_transformers(logits, params)
+    assert not torch.allclose(swapped, expected)
+    assert torch.equal(warp_logits(logits, params), expected)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from specverify.simulate.acceptance import ConstantAcceptance
 from specverify.simulate.policies import FixedGamma
-from specverify.simulate.rounds import simulate
+from specverify.simulate.rounds import simulate_runs
 from specverify.simulate.stopping import AtTokens
 from specverify.simulate.timing import ConstantTiming
 from specverify.theory.validation import checked_cost, checked_count, checked_probability
@@ -89,7 +89,7 @@ class SimulatedSpeculativeDecoder:
         checked_count("num_draft", num_draft)
         checked_cost("draft_time_ms", draft_time_ms)
         checked_cost("target_time_ms", target_time_ms, positive=True)
-        run = simulate(
+        run = simulate_runs(
             ConstantAcceptance(self.acceptance_rate),
             FixedGamma(num_draft),
             ConstantTiming(draft_time_ms, target_time_ms),

@@ -14,10 +14,10 @@ from specverify.simulate.stopping import StopRule
 from specverify.simulate.timing import TimingModel
 from specverify.theory.validation import checked_cost, checked_count
 
-__all__ = ["simulate"]
+__all__ = ["simulate_runs"]
 
 
-def simulate(
+def simulate_runs(
     acceptance: AcceptanceProcess,
     policy: GammaPolicy,
     timing: TimingModel,

@@ -8,7 +8,7 @@ import pytest
 from specverify.errors import InvalidInputError
 from specverify.simulate.acceptance import BetaAcceptance, ConstantAcceptance
 from specverify.simulate.policies import FixedGamma, ReachGamma, ScheduledGamma, ThresholdGamma
-from specverify.simulate.rounds import simulate
+from specverify.simulate.rounds import simulate_runs
 from specverify.simulate.stopping import AtRounds
 from specverify.simulate.timing import ConstantTiming
 from specverify.theory.expected_tokens import expected_accepted_tokens
@@ -20,7 +20,7 @@ C = 0.1
 
 
 def speedup(process, policy, *, runs=2000, rounds=50, seed=0):
-    result = simulate(
+    result = simulate_runs(
         process,
         policy,
         ConstantTiming(C, 1.0),
@@ -44,7 +44,7 @@ def test_schedule_by_hand() -> None:
 
 
 def test_certain_acceptance_walks_up_to_the_cap() -> None:
-    result = simulate(
+    result = simulate_runs(
         ConstantAcceptance(1.0),
         ScheduledGamma(initial=1, up=2, max_gamma=6),
         ConstantTiming(C, 1.0),
@@ -98,7 +98,7 @@ def test_a_schedule_cannot_beat_the_optimum_of_a_constant_alpha() -> None:
 
 def test_fixed_draft_length_round_by_round() -> None:
     """A threshold of 0 never stops early: it is the fixed length, drawn the slow way."""
-    result = simulate(
+    result = simulate_runs(
         ConstantAcceptance(0.8),
         ThresholdGamma(0.0, max_gamma=4),
         ConstantTiming(C, 1.0),

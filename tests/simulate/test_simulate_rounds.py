@@ -17,7 +17,7 @@ from specverify.simulate.acceptance import (
 )
 from specverify.simulate.markov import MarkovAcceptance
 from specverify.simulate.policies import FixedGamma
-from specverify.simulate.rounds import simulate
+from specverify.simulate.rounds import simulate_runs
 from specverify.simulate.stopping import AtEos, AtRounds, AtTokens
 from specverify.simulate.timing import ConstantTiming, JitterTiming
 from specverify.theory.emitted_length import emitted_length_pmf
@@ -38,7 +38,9 @@ class OneByOne:
 
 def run(process, gamma=4, *, stop, runs, seed=0, **changes):
     rng = np.random.default_rng(seed)
-    return simulate(process, FixedGamma(gamma), TIMING, stop, runs=runs, generator=rng, **changes)
+    return simulate_runs(
+        process, FixedGamma(gamma), TIMING, stop, runs=runs, generator=rng, **changes
+    )
 
 
 def p_value_of_runs(law: StoppedDecodeLaw, result) -> float:
@@ -82,7 +84,7 @@ GRID = list(
 
 def distances(index: int, alpha: float, gamma: int, bonus: bool, c: float):
     """Simulated tokens/pass and speedup from theory's, and from those of the other bonus rule."""
-    result = simulate(
+    result = simulate_runs(
         ConstantAcceptance(alpha),
         FixedGamma(gamma),
         JitterTiming(c, 1.0, 0.2),
@@ -220,7 +222,7 @@ def test_drafting_ahead_hides_behind_verification() -> None:
     np.testing.assert_allclose(certain.speculative_time, 0.4 + 10 * 1.0)
     hopeless = run(ConstantAcceptance(0.0), stop=AtRounds(10), runs=2, overlap=True)
     np.testing.assert_allclose(hopeless.speculative_time, 10 * 1.4)
-    slow_draft = simulate(
+    slow_draft = simulate_runs(
         ConstantAcceptance(1.0),
         FixedGamma(4),
         ConstantTiming(0.5, 1.0),

@@ -9,7 +9,7 @@ from specverify.errors import InvalidInputError
 from specverify.simulate import timing as module
 from specverify.simulate.acceptance import ConstantAcceptance
 from specverify.simulate.policies import FixedGamma
-from specverify.simulate.rounds import simulate
+from specverify.simulate.rounds import simulate_runs
 from specverify.simulate.stopping import AtRounds
 from specverify.simulate.timing import (
     ConstantTiming,
@@ -82,7 +82,7 @@ def test_verification_is_free_until_arithmetic_binds() -> None:
 
 
 def simulated_speedup(timing):
-    result = simulate(
+    result = simulate_runs(
         ConstantAcceptance(0.8),
         FixedGamma(4),
         timing,
