@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -18,12 +19,12 @@ Records = list[dict[str, Any]]
 
 def ls(
     what: Annotated[
-        str | None, typer.Argument(help="targets or scenarios; both if not given.")
+        str | None, typer.Argument(help="targets, scenarios or models; all if not given.")
     ] = None,
     as_json: AsJson = False,
     seed: UnusedSeed = 0,
 ) -> None:
-    """List named targets and scenarios."""
+    """List named targets, scenarios and the shipped models."""
     if what is not None and what not in _LISTS:
         raise InvalidInputError("what", f"must be one of {', '.join(_LISTS)}; got {what!r}")
     wanted = {what: _LISTS[what]} if what else _LISTS
@@ -60,7 +61,27 @@ def _scenarios() -> Records:
     return listed
 
 
+def _models() -> Records:
+    from specverify.models.pairs import shipped_directory
+
+    listed = []
+    for config in sorted(shipped_directory().glob("*/config.json")):
+        shape = json.loads(config.read_text("utf-8"))
+        listed.append(
+            {
+                "model": config.parent.name,
+                "layers": shape["n_layer"],
+                "width": shape["n_embd"],
+                "heads": shape["n_head"],
+                "vocab_size": shape["vocab_size"],
+                "context": shape["n_positions"],
+            }
+        )
+    return listed
+
+
 _LISTS: dict[str, Callable[[], Records]] = {
     "targets": _targets,
     "scenarios": _scenarios,
+    "models": _models,
 }

@@ -17,7 +17,7 @@ def test_everything_is_listed() -> None:
     assert {scenario["form"] for scenario in found["scenarios"]} == {"verify", "decode"}
 
 
-@pytest.mark.parametrize("what", ["targets", "scenarios"])
+@pytest.mark.parametrize("what", ["targets", "scenarios", "models"])
 def test_one_list_alone(what: str) -> None:
     shown = CliRunner().invoke(app, ["ls", what])
     assert shown.exit_code == 0
