@@ -128,7 +128,7 @@ def one_against_many(operation: str, operands: Sequence[Any]) -> NDArray[np.bool
     distinct = np.unique(numbers)
     rank = value.index_among([float(v) for v in inverse(value.form, distinct)])
     # Bounds up to the rank are under the value; ties have probability zero.
-    above = np.searchsorted(distinct, numbers) >= rank
+    above: NDArray[np.bool_] = np.searchsorted(distinct, numbers) >= rank
     return above if less else ~above
 
 

@@ -15,6 +15,8 @@ from specverify.exact.tokens import draw_index, normalised
 
 __all__ = ["LEGACY", "TracedGenerator"]
 
+# Bound before they are replaced.
+_BITS, _BIT_GENERATOR = np.random.PCG64, np.random.BitGenerator
 # What numpy allows the sum of ``p`` to be off by.
 _CHOICE_TOLERANCE = float(np.sqrt(np.finfo(np.float64).eps))
 
@@ -36,11 +38,15 @@ def _random(size: Any = None, dtype: Any = None, out: Any = None) -> Any:
     return _drawn(size, lambda: uniform("random"))
 
 
-def _uniform(low: float = 0.0, high: float = 1.0, size: Any = None) -> Any:
+def _uniform(low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
+    if np.ndim(low) or np.ndim(high):
+        refuse("uniform", "with arrays as bounds")
     return _drawn(size, lambda: uniform("uniform", float(low), float(high)))
 
 
-def _exponential(scale: float = 1.0, size: Any = None) -> Any:
+def _exponential(scale: Any = 1.0, size: Any = None) -> Any:
+    if np.ndim(scale):
+        return _exponential(1.0, np.shape(scale) if size is None else size) * scale
     return _drawn(size, lambda: exponential("exponential", float(scale)))
 
 
@@ -159,9 +165,9 @@ class TracedGenerator(np.random.Generator):
     """
 
     def __init__(self, seed: Any = None) -> None:
-        super().__init__(np.random.PCG64(0))
+        super().__init__(_BITS(0))
         tape = active_tape()
-        if isinstance(seed, np.random.BitGenerator):
+        if isinstance(seed, _BIT_GENERATOR):
             refuse("Generator", "a bit generator built by the code is not followed")
         if tape is not None and seed is not None:
             refuse("default_rng", f"the code seeds it with {seed!r}: its draws are constants")

@@ -42,10 +42,17 @@ def as_mixture(value: Any) -> Mixture:
     return mixture
 
 
+_ATOMS = frozenset((int, bool, float, str, type(None)))
+
+
 def _freeze(value: Any, unread: dict[int, UnreadToken]) -> Any:
     kind = type(value)
-    if kind is int or kind is bool or kind is float or value is None or kind is str:
+    if kind in _ATOMS:
         return value
+    if kind is list or kind is tuple:
+        return tuple([item if type(item) is int else _freeze(item, unread) for item in value])
+    if kind is np.int64:
+        return int(value)
     if kind is UnreadToken:
         if value.was_read:
             return value.read()

@@ -60,6 +60,7 @@ class SymbolicReal:
 
     def is_less(self, bound: float) -> bool:
         """Whether the value is under ``bound``: branches where both are possible."""
+        bound = float(bound)  # a numpy scalar would make every mass one, and slow
         if bound != bound:
             return False
         threshold, rising = self._threshold(bound)
