@@ -7,8 +7,10 @@ from specverify.report.tables import Table, records_table
 from specverify.results import AuditResult, CheckResult, Family, Verdict
 
 __all__ = [
-    "_PROBLEMS",
+    "acceptance_table",
     "check_table",
+    "circumstances",
+    "conclusion",
     "explanation",
     "problems",
     "target_line",
@@ -38,11 +40,25 @@ def ordered(checks: tuple[CheckResult, ...]) -> list[CheckResult]:
 def problems(result: AuditResult) -> list[CheckResult]:
     """The checks that need an explanation: those of the gravest kind that there is.
 
-    An audit that stops at a failure leaves other checks inconclusive; that is no news.
+    An audit that stops at a failure leaves other checks inconclusive; that is no news. Nor is a
+    slower scheme in an audit that passes: it is a finding.
     """
     found = [check for check in ordered(result.checks) if check.verdict in _PROBLEMS]
+    if result.verdict is Verdict.PASS:
+        found = [check for check in found if check.family is not Family.EFFICIENCY]
     grave = [check for check in found if check.verdict is not Verdict.INCONCLUSIVE]
     return grave or found
+
+
+def conclusion(result: AuditResult) -> list[str]:
+    """What to read first: the headline, and what a deviating speed means for the verdict."""
+    lines = [result.summary.headline]
+    if result.verdict is Verdict.PASS and result.summary.efficiency is Verdict.FAIL:
+        lines.append(
+            "the speed is not that of the standard rule: a finding, not a failure"
+            " (unless the audit is told to expect standard)"
+        )
+    return lines
 
 
 def explanation(check: CheckResult) -> list[str]:

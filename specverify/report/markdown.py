@@ -8,6 +8,7 @@ from specverify.report.content import (
     acceptance_table,
     check_table,
     circumstances,
+    conclusion,
     explanation,
     problems,
     target_line,
@@ -25,7 +26,7 @@ def render_markdown(result: AuditResult) -> str:
     labels, values = zip(*verdicts(result), strict=True)
     sections = [
         f"## Audit of {_escaped(target_line(result))}",
-        _escaped(result.summary.headline),
+        _escaped("\n".join(conclusion(result))),
         markdown_table(Table(headers=labels, rows=[[f"**{value}**" for value in values]])),
         _escaped(totals(result)),
         *_findings(result),

@@ -8,6 +8,7 @@ from specverify.report.content import (
     acceptance_table,
     check_table,
     circumstances,
+    conclusion,
     explanation,
     problems,
     target_line,
@@ -41,7 +42,7 @@ def render_text(result: AuditResult, *, width: int | None = None, color: bool = 
         _findings(result, width),
         _section("circumstances", circumstances(result), width),
         render_table(_verdict_table(result), width=width, color=color),
-        _lines([totals(result), result.summary.headline], width),
+        _lines([totals(result), *conclusion(result)], width),
     ]
     return "\n".join(section for section in sections if section)
 

@@ -88,6 +88,20 @@ def test_the_law_is_explained_before_the_speed(failing_audit: AuditResult) -> No
     assert text.index("residual") < text.index("too few tokens")
 
 
+@pytest.mark.parametrize("render", [render_text, render_markdown])
+def test_a_slower_scheme_is_a_finding_in_an_audit_that_passes(
+    render: Callable[[AuditResult], str], passing_audit: AuditResult
+) -> None:
+    slow = msgspec.structs.replace(
+        passing_audit.checks[0], verdict=Verdict.FAIL, message="too few tokens"
+    )
+    summary = msgspec.structs.replace(passing_audit.summary, efficiency=Verdict.FAIL)
+    audit = msgspec.structs.replace(passing_audit, checks=(slow,), summary=summary)
+    assert "a finding, not a failure" in render(audit)
+    assert "too few tokens" not in render(audit)
+    assert "a finding, not a failure" not in render(passing_audit)
+
+
 def test_piped_text_is_plain(failing_audit: AuditResult) -> None:
     text = render_text(failing_audit)
     assert text.isascii()
