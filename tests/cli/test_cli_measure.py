@@ -1,0 +1,52 @@
+"""``specverify measure`` prints what was measured beside what was predicted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from specverify.cli.main import app
+
+SHORT = ["measure", "--tokens", "12", "--rounds", "1", "--gamma", "2"]
+
+
+def test_one_record_a_gamma() -> None:
+    shown = CliRunner().invoke(app, [*SHORT, "--json"])
+    assert shown.exit_code == 0, shown.output
+    (record,) = json.loads(shown.stdout)
+    assert 1 <= record["tokens_per_pass"]["value"] <= 3
+    assert 1 <= record["predicted_tokens_per_pass"]["value"] <= 3
+    assert 0 < record["alpha"] < 1
+    assert record["speedup"]["value"] > 0
+    assert "gamma 2" in shown.stderr
+
+
+def test_the_table_has_both_sides() -> None:
+    shown = CliRunner().invoke(app, SHORT)
+    for said in ("tokens/pass", "predicted", "iid formula", "speedup", "predicted speedup"):
+        assert said in shown.stdout
+    assert "the 95 % bounds of the prediction" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--gamma", "0"], "--gamma"),
+        (["nosuchpair"], "nosuchpair"),
+        (["--draft", "nosuchdraft"], "nosuchdraft"),
+        (["--dtype", "int8"], "'int8'"),
+        (["--temperature", "-1"], "temperature"),
+        (["--tokens", "2"], "max_new_tokens"),
+        (["--rounds", "0"], "rounds"),
+    ],
+)
+def test_mistakes_exit_2(
+    arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shown = CliRunner().invoke(app, ["measure", *arguments])
+    assert shown.exit_code == 2
+    assert said in shown.stderr
