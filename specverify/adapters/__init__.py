@@ -1,1 +1,11 @@
-"""One lazily imported file for each third-party engine, server protocol or log format."""
+"""One lazily imported file for each third-party engine, server protocol or log format.
+
+Importing this package gives the engines their names; each file, and its library, is loaded only
+when the audit asks for it.
+"""
+
+from specverify.audit.forms import Form
+from specverify.audit.targets import register
+
+register("transformers", Form.VERIFY, "specverify.adapters.transformers:speculative_sampling")
+register("transformers", Form.GENERATE, "specverify.adapters.transformers:TransformersEngine")

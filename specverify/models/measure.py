@@ -1,0 +1,335 @@
+"""What a pair does on this machine: tokens a pass and speedup, measured and predicted."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from specverify._arrays import to_numpy
+from specverify.distributions import acceptance_rate
+from specverify.errors import InvalidInputError
+from specverify.models.pairs import Pair
+from specverify.models.threads import one_thread
+from specverify.sampler.cached import decode_cached, decode_plain_cached
+from specverify.sampler.protocols import CachedModel
+from specverify.sampler.trace import DecodeTrace
+from specverify.stats.intervals import clustered_interval
+from specverify.theory.expected_tokens import expected_accepted_tokens
+from specverify.warping import SamplingParams, warp_logits
+
+__all__ = ["PROMPTS", "Costs", "Estimate", "PairMeasurement", "measure_costs", "measure_pair"]
+
+PROMPTS = (
+    "HAMLET:\nTo be, or not to be",
+    "ROMEO:\nBut, soft! what light",
+    "MACBETH:\nIs this a dagger",
+    "KING LEAR:\nBlow, winds",
+    "PORTIA:\nThe quality of mercy",
+    "BRUTUS:\nRomans, countrymen",
+    "PROSPERO:\nOur revels now",
+    "KING HENRY V:\nOnce more unto",
+    "ROSALIND:\nAll the world",
+    "OTHELLO:\nIt is the cause",
+    "VIOLA:\nWhat country, friends",
+    "PUCK:\nIf we shadows",
+)
+"""Openings for the shipped pair, which writes pastiche of them."""
+
+_CONFIDENCE = 0.95
+_NORMAL_95 = statistics.NormalDist().inv_cdf(0.975)
+_CONTEXT = 48
+_COST_REPEATS = 30
+_PLAIN = SamplingParams()
+
+Clock: TypeAlias = Callable[[], float]
+
+
+class Estimate(NamedTuple):
+    """A number with its 95 % bounds."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Costs:
+    """Seconds of one call, and the ratios that speedup is predicted from.
+
+    Attributes:
+        target_step: Target, one token.
+        target_block: Target, ``gamma + 1`` tokens.
+        draft_step: Draft, one token.
+    """
+
+    target_step: float
+    target_block: float
+    draft_step: float
+
+    @property
+    def draft_ratio(self) -> float:
+        """``c``: a draft step over a target step."""
+        return self.draft_step / self.target_step
+
+    @property
+    def verify_ratio(self) -> float:
+        """``v``: the target's pass over a whole block over its pass over one token."""
+        return self.target_block / self.target_step
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairMeasurement:
+    """Speculative against plain decoding with one pair at one gamma.
+
+    Attributes:
+        gamma: Drafted tokens in a pass.
+        sampling: Temperature and filters.
+        prompts: Number of prompts.
+        passes: Full passes that the tokens were counted over.
+        alpha: Mean overlap ``sum min(target, draft)`` along the completions.
+        tokens_per_pass: Emitted tokens a full pass, measured; bounds allow for prompts that differ.
+        predicted_tokens_per_pass: ``1 + sum of alpha_i / passes`` over the tested positions, each
+            with its own known alpha; bounds are what the draws alone may do.
+        iid_tokens_per_pass: ``(1 - alpha^(gamma+1)) / (1 - alpha)``.
+        costs: Seconds of the calls.
+        plain_seconds: Plain decoding, seconds a token, median over rounds.
+        speculative_seconds: Speculative decoding, likewise.
+        speedup: Ratio of the two: median, lowest and highest over rounds.
+        predicted_speedup: Predicted tokens a pass over ``gamma c + v``.
+    """
+
+    gamma: int
+    sampling: SamplingParams
+    prompts: int
+    passes: int
+    alpha: float
+    tokens_per_pass: Estimate
+    predicted_tokens_per_pass: Estimate
+    iid_tokens_per_pass: float
+    costs: Costs
+    plain_seconds: float
+    speculative_seconds: float
+    speedup: Estimate
+    predicted_speedup: float
+
+    @property
+    def as_predicted(self) -> bool:
+        """Whether the measured tokens a pass lie within the prediction's 95 % bounds."""
+        prediction = self.predicted_tokens_per_pass
+        return prediction.low <= self.tokens_per_pass.value <= prediction.high
+
+
+def measure_pair(
+    pair: Pair,
+    *,
+    gamma: int = 4,
+    sampling: SamplingParams = _PLAIN,
+    prompts: Sequence[Sequence[int]] | None = None,
+    max_new_tokens: int = 96,
+    rounds: int = 3,
+    seed: int = 0,
+    clock: Clock = time.thread_time,
+) -> PairMeasurement:
+    """Decode with and without the draft, in turn, on one thread, and compare with theory.
+
+    Args:
+        pair: The models.
+        gamma: Drafted tokens in a pass, at least 1.
+        sampling: Temperature and filters of both models.
+        prompts: Token ids of at least two prompts; ``PROMPTS`` by default.
+        max_new_tokens: Length of each completion, more than ``gamma + 1``.
+        rounds: Passes over all prompts in each of the two ways, in alternation.
+        seed: Root of all draws.
+        clock: Seconds; CPU seconds of this thread by default, which other programs do not disturb.
+
+    Returns:
+        What was measured and what was predicted.
+
+    Raises:
+        InvalidInputError: If a number is too small, a completion does not fit the target, or there
+            are no prompts and no tokeniser to make them with.
+    """
+    starts = _prompts(pair, prompts)
+    _check(gamma, max_new_tokens, rounds)
+    job = _Job(pair, starts, gamma, max_new_tokens, sampling, seed)
+    with one_thread():
+        costs = measure_costs(pair, gamma=gamma, sampling=sampling, clock=clock)
+        job.plain(0)  # the first calls also allocate and warm caches
+        seconds = [
+            (_timed(clock, job.plain, r), _timed(clock, job.speculative, r)) for r in range(rounds)
+        ]
+        traces, alpha = job.traces(rounds)
+    tokens, predicted, passes = _tokens_per_pass(traces, gamma)
+    plain, speculative = (statistics.median(column) for column in zip(*seconds, strict=True))
+    ratios = [slow / fast for slow, fast in seconds]
+    total = len(starts) * max_new_tokens
+    return PairMeasurement(
+        gamma=gamma,
+        sampling=sampling,
+        prompts=len(starts),
+        passes=passes,
+        alpha=alpha,
+        tokens_per_pass=tokens,
+        predicted_tokens_per_pass=predicted,
+        iid_tokens_per_pass=expected_accepted_tokens(alpha, gamma),
+        costs=costs,
+        plain_seconds=plain / total,
+        speculative_seconds=speculative / total,
+        speedup=Estimate(statistics.median(ratios), min(ratios), max(ratios)),
+        predicted_speedup=predicted.value / (gamma * costs.draft_ratio + costs.verify_ratio),
+    )
+
+
+def measure_costs(
+    pair: Pair,
+    *,
+    gamma: int,
+    sampling: SamplingParams = _PLAIN,
+    clock: Clock = time.thread_time,
+) -> Costs:
+    """Median seconds of the three calls that decoding is made of, law of the next token included.
+
+    Args:
+        pair: The models.
+        gamma: Drafted tokens in a pass.
+        sampling: Temperature and filters.
+        clock: Seconds.
+    """
+    wanted = ((pair.target, 1), (pair.target, gamma + 1), (pair.draft, 1))
+    calls = [_call(model, count, sampling) for model, count in wanted]
+    samples = [[_timed(clock, call) for call in calls] for _ in range(_COST_REPEATS)]
+    step, block, draft = (statistics.median(column) for column in zip(*samples, strict=True))
+    return Costs(target_step=step, target_block=block, draft_step=draft)
+
+
+class _Job:
+    """The same completions, decoded in either way."""
+
+    def __init__(
+        self,
+        pair: Pair,
+        prompts: Sequence[Sequence[int]],
+        gamma: int,
+        max_new_tokens: int,
+        sampling: SamplingParams,
+        seed: int,
+    ) -> None:
+        self.pair, self.prompts, self.gamma = pair, prompts, gamma
+        self.max_new_tokens, self.sampling, self.seed = max_new_tokens, sampling, seed
+
+    def plain(self, number: int) -> None:
+        for prompt, rng in self._tasks(number):
+            decode_plain_cached(
+                self.pair.target,
+                prompt,
+                max_new_tokens=self.max_new_tokens,
+                sampling=self.sampling,
+                generator=rng,
+            )
+
+    def speculative(self, number: int) -> None:
+        for prompt, rng in self._tasks(number):
+            self._decode(prompt, rng, record_rates=False)
+
+    def traces(self, rounds: int) -> tuple[list[list[DecodeTrace]], float]:
+        """Traces by prompt, with rates, and the mean overlap along the completions."""
+        found: list[list[DecodeTrace]] = [[] for _ in self.prompts]
+        overlaps = []
+        for number in range(rounds):
+            for row, (prompt, rng) in enumerate(self._tasks(number)):
+                tokens, trace = self._decode(prompt, rng, record_rates=True)
+                found[row].append(trace)
+                overlaps.append(self._overlap(prompt, tokens.tolist()))
+        return found, float(np.mean(overlaps))
+
+    def _decode(
+        self, prompt: Sequence[int], rng: np.random.Generator, *, record_rates: bool
+    ) -> tuple[np.ndarray, DecodeTrace]:
+        return decode_cached(
+            self.pair.target,
+            self.pair.draft,
+            prompt,
+            gamma=self.gamma,
+            max_new_tokens=self.max_new_tokens,
+            sampling=self.sampling,
+            generator=rng,
+            record_rates=record_rates,
+        )
+
+    def _overlap(self, prompt: Sequence[int], tokens: Sequence[int]) -> float:
+        text = np.array([[*prompt, *tokens[:-1]]])
+        laws = [
+            warp_logits(to_numpy(model.forward(text, model.new_cache())), self.sampling)
+            for model in (self.pair.target, self.pair.draft)
+        ]
+        return float(acceptance_rate(*laws)[0, len(prompt) - 1 :].mean())
+
+    def _tasks(self, number: int) -> list[tuple[Sequence[int], np.random.Generator]]:
+        rngs = np.random.default_rng([self.seed, number]).spawn(len(self.prompts))
+        return list(zip(self.prompts, rngs, strict=True))
+
+
+def _tokens_per_pass(
+    traces: Sequence[Sequence[DecodeTrace]], gamma: int
+) -> tuple[Estimate, Estimate, int]:
+    """Measured and predicted tokens of the passes that drafted ``gamma`` tokens."""
+    emitted, passes, rates = [], [], []
+    for runs in traces:
+        blocks = [block for trace in runs for block in trace if len(block.proposed) == gamma]
+        emitted.append(sum(len(block.emitted) for block in blocks))
+        passes.append(len(blocks))
+        rates += [rate for block in blocks for rate in block.acceptance_rates[: block.n_tested]]
+    total = sum(passes)
+    alphas = np.array(rates)
+    predicted = 1 + float(alphas.sum()) / total
+    # Tested positions are Bernoulli trials of known probabilities: their errors are a martingale.
+    reach = _NORMAL_95 * float(np.sqrt(np.sum(alphas * (1 - alphas)))) / total
+    measured = Estimate(*clustered_interval(emitted, passes, confidence=_CONFIDENCE))
+    return measured, Estimate(predicted, predicted - reach, predicted + reach), total
+
+
+def _call(model: CachedModel, count: int, sampling: SamplingParams) -> Callable[[], None]:
+    """One call of ``count`` tokens after a context of fixed length, and the laws it gives."""
+    rng = np.random.default_rng(0)
+    context = min(_CONTEXT, model.max_length - count)
+    cache = model.new_cache()
+    model.forward(rng.integers(0, model.vocab_size, (1, context)), cache)
+    tokens = rng.integers(0, model.vocab_size, (1, count))
+
+    def call() -> None:
+        warp_logits(to_numpy(model.forward(tokens, cache)), sampling)
+        cache.lengths[:] = context
+
+    call()
+    return call
+
+
+def _timed(clock: Clock, function: Callable[..., None], *arguments: int) -> float:
+    start = clock()
+    function(*arguments)
+    return clock() - start
+
+
+def _prompts(pair: Pair, prompts: Sequence[Sequence[int]] | None) -> Sequence[Sequence[int]]:
+    if prompts is None and pair.tokenizer is None:
+        raise InvalidInputError("prompts", f"{pair.name} has no tokeniser: give token ids")
+    starts = [pair.tokenizer.encode(t) for t in PROMPTS] if prompts is None else prompts  # type: ignore[union-attr]
+    if len(starts) < 2:
+        raise InvalidInputError("prompts", f"needs at least 2, got {len(starts)}")
+    return starts
+
+
+def _check(gamma: int, max_new_tokens: int, rounds: int) -> None:
+    if gamma < 1:
+        raise InvalidInputError("gamma", f"must be at least 1, got {gamma}")
+    if max_new_tokens < gamma + 2:
+        raise InvalidInputError(
+            "max_new_tokens", f"must exceed gamma + 1 = {gamma + 1}, got {max_new_tokens}"
+        )
+    if rounds < 1:
+        raise InvalidInputError("rounds", f"must be at least 1, got {rounds}")
