@@ -67,6 +67,7 @@ def verify_one(block, drawn):
     return tokens, int(n_accepted[0])
 
 
+@settings(max_examples=60)
 @given(blocks(gamma=4), uniforms((5,)))
 def test_between_one_and_gamma_plus_one_tokens(block, drawn) -> None:
     tokens, n_accepted = verify_one(block, drawn)
@@ -75,12 +76,14 @@ def test_between_one_and_gamma_plus_one_tokens(block, drawn) -> None:
     assert block.target_probs[n_accepted, tokens[-1]] > 0
 
 
+@settings(max_examples=60)
 @given(blocks(gamma=3), uniforms((4,)))
 def test_the_target_as_its_own_draft_accepts_everything(block, drawn) -> None:
     target = np.concatenate([block.draft_probs, block.target_probs[-1:]])
     assert verify_one(block._replace(target_probs=target), drawn)[1] == 3
 
 
+@settings(max_examples=60)
 @given(st.data(), blocks(vocab_size=4, gamma=2))
 def test_permuting_the_vocabulary_permutes_the_law(data, block) -> None:
     order = np.asarray(data.draw(st.permutations(range(4))))
@@ -92,6 +95,7 @@ def test_permuting_the_vocabulary_permutes_the_law(data, block) -> None:
         assert renamed[tokens] == pytest.approx(mass, abs=1e-12)
 
 
+@settings(max_examples=60)
 @given(st.data(), blocks(vocab_size=5, gamma=3), uniforms((4,)))
 def test_permuting_the_vocabulary_leaves_acceptance_alone(data, block, drawn) -> None:
     order = np.asarray(data.draw(st.permutations(range(5))))
@@ -160,7 +164,7 @@ def distance(law, other) -> float:
     return 0.5 * sum(abs(law.get(key, 0.0) - other.get(key, 0.0)) for key in keys)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(quarters(3, 3), quarters(3, 2))
 def test_the_exact_law_of_a_block(target, draft) -> None:
     ours = law_of(reference, np.stack([target] * 9), np.stack([draft] * 9))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specverify.errors import InvalidInputError
@@ -63,6 +63,7 @@ def row_by_row(block, lengths, drawn):
     return emitted, np.asarray(counts)
 
 
+@settings(max_examples=50)
 @given(batches())
 def test_batched_equals_single_under_shared_uniforms(batch) -> None:
     block, lengths, drawn = batch
@@ -72,6 +73,7 @@ def test_batched_equals_single_under_shared_uniforms(batch) -> None:
     np.testing.assert_array_equal(result.emitted, expected)
 
 
+@settings(max_examples=50)
 @given(batches())
 def test_numpy_equals_torch_under_shared_uniforms(batch) -> None:
     ours = in_batch(*batch)
@@ -82,6 +84,7 @@ def test_numpy_equals_torch_under_shared_uniforms(batch) -> None:
     np.testing.assert_array_equal(ours.n_accepted, theirs.n_accepted)
 
 
+@settings(max_examples=50)
 @given(batches())
 def test_what_stands_beyond_a_rows_length_is_ignored(batch) -> None:
     block, lengths, drawn = batch
