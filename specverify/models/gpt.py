@@ -31,10 +31,9 @@ class Conv1D(nn.Module):
         self.weight = nn.Parameter(torch.zeros(inputs, outputs))
         self.bias = nn.Parameter(torch.zeros(outputs))
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Apply to the last axis."""
-        flat = torch.addmm(self.bias, x.reshape(-1, x.shape[-1]), self.weight)
-        return flat.view(*x.shape[:-1], -1)
+    def apply_to(self, rows: Tensor) -> Tensor:
+        """Map rows of shape ``(n, inputs)`` to ``(n, outputs)``."""
+        return torch.addmm(self.bias, rows, self.weight)
 
 
 class Attention(nn.Module):
@@ -46,18 +45,18 @@ class Attention(nn.Module):
         self.c_attn = Conv1D(embed_dim, 3 * embed_dim)
         self.c_proj = Conv1D(embed_dim, embed_dim)
 
-    def forward(self, x: Tensor, cache: KVCache | None, layer: int) -> Tensor:
-        """Attend; ``x`` has shape ``(batch, time, embed_dim)``."""
-        batch, time, width = x.shape
-        heads = self.c_attn(x).view(batch, time, 3, self.num_heads, width // self.num_heads)
-        query, key, value = heads.permute(2, 0, 3, 1, 4).unbind(0)
+    def apply_to(self, rows: Tensor, batch: int, cache: KVCache | None, layer: int) -> Tensor:
+        """Attend within each of ``batch`` sequences; rows have shape ``(batch * time, width)``."""
+        count, width = rows.shape
+        shape = (batch, count // batch, 3, self.num_heads, width // self.num_heads)
+        heads = self.c_attn.apply_to(rows).view(shape).permute(2, 0, 3, 1, 4)
         if cache is None:
+            query, key, value = heads.unbind(0)
             mixed = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
         else:
-            key, value, mask = cache.extend(layer, key, value)
-            mixed = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-        merged: Tensor = self.c_proj(mixed.transpose(1, 2).reshape(batch, time, width))
-        return merged
+            key, value, mask = cache.extend(layer, heads[1:])
+            mixed = functional.scaled_dot_product_attention(heads[0], key, value, attn_mask=mask)
+        return self.c_proj.apply_to(mixed.transpose(1, 2).reshape(count, width))
 
 
 class FeedForward(nn.Module):
@@ -68,10 +67,10 @@ class FeedForward(nn.Module):
         self.c_fc = Conv1D(embed_dim, 4 * embed_dim)
         self.c_proj = Conv1D(4 * embed_dim, embed_dim)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Apply to the last axis."""
-        projected: Tensor = self.c_proj(functional.gelu(self.c_fc(x), approximate="tanh"))
-        return projected
+    def apply_to(self, rows: Tensor) -> Tensor:
+        """Map rows of shape ``(n, width)``."""
+        inner = functional.gelu(self.c_fc.apply_to(rows), approximate="tanh")
+        return self.c_proj.apply_to(inner)
 
 
 class Block(nn.Module):
@@ -84,11 +83,14 @@ class Block(nn.Module):
         self.ln_2 = nn.LayerNorm(embed_dim, eps=layer_norm_eps)
         self.mlp = FeedForward(embed_dim)
 
-    def forward(self, x: Tensor, cache: KVCache | None, layer: int) -> Tensor:
-        """Apply to the residual stream, shape ``(batch, time, embed_dim)``."""
-        x = x + self.attn(self.ln_1(x), cache, layer)
-        mixed: Tensor = x + self.mlp(self.ln_2(x))
-        return mixed
+    def apply_to(self, rows: Tensor, batch: int, cache: KVCache | None, layer: int) -> Tensor:
+        """Apply to the residual stream, shape ``(batch * time, width)``."""
+        rows = rows + self.attn.apply_to(_normalise(self.ln_1, rows), batch, cache, layer)
+        return rows + self.mlp.apply_to(_normalise(self.ln_2, rows))
+
+
+def _normalise(norm: nn.LayerNorm, rows: Tensor) -> Tensor:
+    return torch.layer_norm(rows, norm.normalized_shape, norm.weight, norm.bias, norm.eps)
 
 
 class GPTModel(nn.Module):
@@ -140,9 +142,8 @@ class GPTModel(nn.Module):
         self.layer_norm_eps = layer_norm_eps
         self.wte = nn.Embedding(vocab_size, embed_dim)
         self.wpe = nn.Embedding(max_seq_len, embed_dim)
-        self.h = nn.ModuleList(
-            Block(embed_dim, num_heads, layer_norm_eps) for _ in range(num_layers)
-        )
+        self._blocks = [Block(embed_dim, num_heads, layer_norm_eps) for _ in range(num_layers)]
+        self.h = nn.ModuleList(self._blocks)
         self.ln_f = nn.LayerNorm(embed_dim, eps=layer_norm_eps)
         self._initialise(generator)
 
@@ -185,11 +186,16 @@ class GPTModel(nn.Module):
         """Number of trained numbers; the tied head counts once."""
         return sum(parameter.numel() for parameter in self.parameters())
 
-    def _run(self, rows: Tensor, positions: Tensor | slice, cache: KVCache | None) -> Tensor:
-        x = self.wte(rows) + self.wpe.weight[positions]
-        for layer, block in enumerate(self.h):
-            x = block(x, cache, layer)
-        return functional.linear(self.ln_f(x), self.wte.weight)
+    def _run(self, ids: Tensor, positions: Tensor | slice, cache: KVCache | None) -> Tensor:
+        # Plain methods on two axes, not nested modules: at this size a module call costs as much
+        # as the arithmetic inside.
+        batch, time = ids.shape
+        embeddings = self.wte.weight
+        rows = (functional.embedding(ids, embeddings) + self.wpe.weight[positions]).flatten(0, 1)
+        for layer, block in enumerate(self._blocks):
+            rows = block.apply_to(rows, batch, cache, layer)
+        logits = _normalise(self.ln_f, rows) @ embeddings.t()
+        return logits.view(batch, time, -1)
 
     def _initialise(self, generator: torch.Generator | None) -> None:
         # GPT-2's rule: maps that end on the residual stream start smaller, by its depth.

@@ -40,8 +40,9 @@ class KVCache:
     ) -> None:
         self.lengths: NDArray[np.int64] = np.zeros(shape[0], np.int64)
         # Zeros, not empty: a masked-out NaN in uninitialised memory would still poison a row.
-        self._keys = [torch.zeros(shape, dtype=dtype, device=device) for _ in range(num_layers)]
-        self._values = [torch.zeros_like(keys) for keys in self._keys]
+        self._stored_heads = [
+            torch.zeros((2, *shape), dtype=dtype, device=device) for _ in range(num_layers)
+        ]
         self._stored = self.lengths.copy()
         self._max_length = shape[2]
         self._device = device
@@ -76,28 +77,25 @@ class KVCache:
             self._mask = (keys <= positions[..., None]).unsqueeze(-3)
         return self._slots
 
-    def extend(
-        self, layer: int, key: Tensor, value: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor | None]:
+    def extend(self, layer: int, fresh: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         """Store one layer's new keys and values; returns all of them and the mask.
 
         Args:
             layer: Index of the layer.
-            key: New keys, shape ``(batch, heads, count, head_dim)``.
-            value: New values, same shape.
+            fresh: New keys and values, shape ``(2, batch, heads, count, head_dim)``.
 
         Returns:
             Keys and values up to the longest row, and the boolean attention mask (None where
             every query sees every key).
         """
-        keys, values = self._keys[layer], self._values[layer]
+        stored = self._stored_heads[layer]
         if isinstance(self._slots, slice):
-            keys[:, :, self._slots] = key
-            values[:, :, self._slots] = value
+            stored[:, :, :, self._slots] = fresh
         else:
-            keys[self._rows, :, self._slots] = key.transpose(1, 2)
-            values[self._rows, :, self._slots] = value.transpose(1, 2)
-        return keys[:, :, : self._stop], values[:, :, : self._stop], self._mask
+            # Advanced indices apart from each other put their axes first: (batch, count, 2, ...).
+            stored[:, self._rows, :, self._slots] = fresh.permute(1, 3, 0, 2, 4)
+        keys, values = stored[:, :, :, : self._stop].unbind(0)
+        return keys, values, self._mask
 
     def commit(self, count: int) -> None:
         """Count ``count`` appended tokens in each row, once every layer has stored its part."""
