@@ -1,4 +1,4 @@
-"""Cells in which tokens are counted: fixed by the laws and the planned sample, never by the data."""
+"""Cells in which tokens are counted: fixed by laws and planned samples, never by the data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def token_cells(
     n: float,
     *,
     min_expected: float = 10.0,
-    max_cells: int = 16,
+    max_cells: int = 10,
 ) -> NDArray[np.int64]:
     """Assign each token of one row to a cell.
 
@@ -49,7 +49,8 @@ def token_cells(
 
 def merge(values: NDArray[np.generic], cells: NDArray[np.int64]) -> Floats:
     """Sum ``values`` of each cell, shape ``(n_cells,)``."""
-    return np.bincount(cells, weights=values.astype(np.float64))
+    merged: Floats = np.bincount(cells, weights=values.astype(np.float64)).astype(np.float64)
+    return merged
 
 
 def _groups(target_probs: Floats, draft_probs: Floats, groups: int) -> NDArray[np.int64]:

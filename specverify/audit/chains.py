@@ -101,7 +101,7 @@ def pair_law(chain: Chain, position: int, classes: NDArray[np.int64]) -> Floats:
 
 def path_law(chain: Chain, length: int) -> Floats:
     """Joint law of the first ``length`` tokens, shape ``(vocab,) * length`` flattened."""
-    law = chain.target[0, chain.context(chain.start)]
+    law: Floats = chain.target[0, chain.context(chain.start)]
     for position in range(1, length):
         rows = chain.target[position]
         last = law.reshape(-1, chain.vocab_size)
@@ -132,8 +132,9 @@ def accepted_pmf(chain: Chain, gamma: int, *, matching: bool = False) -> Floats:
         tokens = reached @ kept[position]
         reached = tokens if chain.contexts > 1 else np.array([tokens.sum()])
         survival.append(float(reached.sum()))
-    pmf: Floats = -np.diff(np.array([*survival, 0.0]))
-    return np.maximum(pmf, 0.0)
+    steps: Floats = np.diff(np.array([0.0, *survival[::-1]]))[::-1]
+    pmf: Floats = np.maximum(steps, 0.0)
+    return pmf
 
 
 def _merge(rows: Floats, classes: NDArray[np.int64], size: int) -> Floats:

@@ -84,7 +84,7 @@ class AuditConfig:
     checks: tuple[str, ...] = ()
     expected_failures: Mapping[str, str] = field(default_factory=dict)
     scenarios: str = "default"
-    workers: int = 1
+    workers: int = 2
     isolation: str = "auto"
     time_limit: float = 10.0
     memory_limit: int | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -11,7 +12,14 @@ from specverify.audit.cells import token_cells
 from specverify.audit.scenarios import Scenario
 from specverify.audit.tally import Tally
 
-__all__ = ["MAX_PATHS", "Block", "count_blocks", "count_completions", "pair_classes"]
+__all__ = [
+    "MAX_PATHS",
+    "Block",
+    "block_number",
+    "count_blocks",
+    "count_completions",
+    "pair_classes",
+]
 
 Block: TypeAlias = tuple[list[int], list[int], int | None]
 """Drafts, emitted tokens, and the reported number of accepted drafts."""
@@ -95,7 +103,21 @@ def count_blocks(tally: Tally, scenario: Scenario, blocks: list[Block]) -> None:
     ]
     if reported:
         _count_reports(tally, np.array(reported))
-    _count_positions(tally, scenario, [emitted for _, emitted, _ in blocks])
+    emitted = [emitted for _, emitted, _ in blocks]
+    _count_positions(tally, scenario, emitted)
+    if scenario.length == gamma + 1 and (scenario.vocab_size + 1) ** (gamma + 1) <= 2 * MAX_PATHS:
+        outcomes = tally.table("block-path", ((scenario.vocab_size + 1) ** (gamma + 1),))
+        for tokens in emitted:
+            outcomes[block_number(tokens, scenario)] += 1
+
+
+def block_number(tokens: Sequence[int], scenario: Scenario) -> int:
+    """Number of an emitted block: its digits are the ids plus one, 0 where nothing was emitted."""
+    number = 0
+    for position in range(scenario.gamma + 1):
+        digit = tokens[position] + 1 if position < len(tokens) else 0
+        number = number * (scenario.vocab_size + 1) + digit
+    return number
 
 
 def _count_reports(tally: Tally, reported: NDArray[np.int64]) -> None:

@@ -18,10 +18,20 @@ from scipy import optimize, special
 from scipy import stats as distributions
 
 from specverify.results import Interval
+from specverify.stats.power import tv_upper_bound
 
-__all__ = ["Evidence", "Stratum", "detectable_tv", "entropy_p_value", "entropy_threshold", "weigh"]
+__all__ = [
+    "Evidence",
+    "Stratum",
+    "detectable_tv",
+    "entropy_p_value",
+    "entropy_threshold",
+    "relative_entropy",
+    "weigh",
+]
 
 Floats = NDArray[np.float64]
+_LARGE = 1e4
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +59,7 @@ class Evidence:
     Attributes:
         n: Observations.
         dof: Degrees of freedom, cells less one, summed.
+        entropy: Relative entropy times observations, nats, summed over strata.
         chi_square: Pearson's statistic, summed over strata.
         chi_square_p: Its asymptotic p-value.
         p_value: Bound on the p-value of the relative entropy, valid at every sample size.
@@ -57,6 +68,7 @@ class Evidence:
 
     n: int
     dof: int
+    entropy: float
     chi_square: float
     chi_square_p: float
     p_value: float
@@ -77,16 +89,26 @@ def weigh(strata: Sequence[Stratum], *, confidence: float = 0.95) -> Evidence:
     n = sum(stratum.n for stratum in used)
     dof = sum(len(stratum.probs) - 1 for stratum in used)
     if not n:
-        return Evidence(n=0, dof=0, chi_square=0.0, chi_square_p=1.0, p_value=1.0, tv=Interval())
+        return Evidence(
+            n=0, dof=0, entropy=0.0, chi_square=0.0, chi_square_p=1.0, p_value=1.0, tv=Interval()
+        )
     statistic = sum(_pearson(stratum) for stratum in used)
-    entropy = sum(_relative_entropy(stratum) for stratum in used)
+    entropy = relative_entropy(used)
     return Evidence(
         n=n,
         dof=dof,
+        entropy=entropy,
         chi_square=statistic,
         chi_square_p=float(distributions.chi2.sf(statistic, dof)),
         p_value=entropy_p_value(entropy, dof),
         tv=_total_variation(used, statistic, confidence),
+    )
+
+
+def relative_entropy(strata: Sequence[Stratum]) -> float:
+    """``sum n KL(counts/n, law)`` over strata, nats."""
+    return sum(
+        float(s.n * np.sum(special.rel_entr(s.counts / s.n, s.probs))) for s in strata if s.n
     )
 
 
@@ -136,14 +158,12 @@ def detectable_tv(n: int, dof: int, level: float, *, power: float = 0.9) -> floa
     return min(1.0, 0.5 * math.sqrt(noncentrality / n)) if n else 1.0
 
 
-def upper_bound(statistic: float, dof: int, n: int, confidence: float) -> float:
-    """Upper confidence bound on the root mean square total variation over strata.
-
-    ``sum n chi2(law', law) >= 4 sum n TV**2`` is the noncentrality of Pearson's statistic, so a
-    bound on the one bounds the other.
-    """
-    tail = 1 - confidence
-    noncentrality = _solve(lambda x: tail - distributions.ncx2.cdf(statistic, dof, x), statistic)
+def _upper_bound(statistic: float, dof: int, n: int, confidence: float) -> float:
+    if statistic < _LARGE:
+        return tv_upper_bound(statistic, dof, n, confidence)
+    # Far out the noncentral chi-square is normal, and its distribution function loses its digits.
+    spread = math.sqrt(2 * dof + 4 * statistic)
+    noncentrality = statistic - dof + float(distributions.norm.isf(1 - confidence)) * spread
     return min(1.0, 0.5 * math.sqrt(noncentrality / n))
 
 
@@ -162,11 +182,6 @@ def _pearson(stratum: Stratum) -> float:
     return float(np.sum((stratum.counts - expected) ** 2 / np.maximum(expected, 1e-300)))
 
 
-def _relative_entropy(stratum: Stratum) -> float:
-    observed = stratum.counts / stratum.n
-    return float(stratum.n * np.sum(special.rel_entr(observed, stratum.probs)))
-
-
 def _total_variation(strata: Sequence[Stratum], statistic: float, confidence: float) -> Interval:
     n = sum(stratum.n for stratum in strata)
     dof = sum(len(stratum.probs) - 1 for stratum in strata)
@@ -180,6 +195,8 @@ def _total_variation(strata: Sequence[Stratum], statistic: float, confidence: fl
     return Interval(
         estimate=max(0.0, distance - math.sqrt(2 / math.pi) * noise),
         low=max(0.0, distance - noise - slack),
-        high=upper_bound(statistic, dof, n, confidence),
+        # sum n chi2(law', law) >= 4 sum n TV**2 is the statistic's noncentrality, so that this
+        # bounds the root mean square over strata, and the mean with it.
+        high=_upper_bound(statistic, dof, n, confidence),
         confidence=confidence,
     )

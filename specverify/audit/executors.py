@@ -221,9 +221,8 @@ class ProcessExecutor:
         frame = read_frame(worker.out)
         if frame is None:
             worker.process.wait()
-            raise UnknownTargetError(
-                "target", f"loading it ended the process: {worker.last_words()}"
-            )
+            words = worker.last_words()
+            raise UnknownTargetError("target", f"loading it ended the process: {words}")
         if frame[:1] == b"!":
             raise msgspec.msgpack.decode(frame[1:], type=Failure).to_error()
         return msgspec.msgpack.decode(frame[1:], type=Ready)

@@ -79,8 +79,10 @@ def _headline(
         return f"the implementation misbehaved: {error.message}"
     if law is Verdict.FAIL:
         return _broken(checks)
-    bounds = [c.tv.high for c in checks if c.family is Family.LAW and c.tv and c.tv.high]
-    bound = f", total variation at most {max(bounds):.3g}" if bounds else ""
+    bounds = [
+        c.tv.high for c in checks if c.name.startswith("token[") and c.tv is not None and c.tv.high
+    ]
+    bound = f", total variation at most {max(bounds):.2g} a token" if bounds else ""
     text = {
         Verdict.PASS: "law exact as far as seen",
         Verdict.INCONCLUSIVE: "law not refuted, more samples are needed",

@@ -18,15 +18,20 @@ from specverify.audit.scenarios import Scenario
 from specverify.audit.terms import LOOKS, Terms
 from specverify.audit.wire import Task
 
-__all__ = ["Plan", "make_plan"]
+__all__ = ["COARSE_TV", "SHARD", "Plan", "make_plan"]
 
 SHARD = 250
 """Completions of one shard."""
 
+COARSE_TV = 0.05
+"""What the total variation of a coarse scenario must be bounded by."""
+
 _FIRST_LOOK = 750
-_COARSE_LOOKS = (250, 1500, 1500, 1500)
-_GROWTH = (1.15, 2.0, 4.0)
+_SLOW_VOCAB = 10_000
+_GROWTH = (1.2, 1.7, 3.0)
 _CONFIDENCE = 0.95
+_BOUNDING_LOOKS = LOOKS - 1
+"""The first look is for gross bugs: no bound on the distance is claimed from it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +40,7 @@ class Plan:
 
     Attributes:
         looks: Cumulative completions of each look, by scenario.
+        tv: Largest total variation that a pass may leave open, by scenario.
         law_tests: Tests that share the law's false-alarm level.
         efficiency_tests: Tests that share the efficiency's.
         config: Settings.
@@ -42,6 +48,7 @@ class Plan:
     """
 
     looks: dict[str, tuple[int, ...]]
+    tv: dict[str, float]
     law_tests: int
     efficiency_tests: int
     config: AuditConfig
@@ -49,14 +56,14 @@ class Plan:
 
     def terms(self, name: str, look: int, *, efficiency: bool = False) -> Terms:
         """Terms of one scenario at one look."""
-        bounds = len(self.looks) * LOOKS
+        bounds = len(self.looks) * _BOUNDING_LOOKS
         return Terms(
             n=self.looks[name][look],
             tests=self.efficiency_tests if efficiency else self.law_tests,
             false_alarm=self.config.false_alarm,
             confidence=1 - (1 - _CONFIDENCE) / bounds,
             power=self.config.power,
-            tv=self.config.tv,
+            tv=self.tv[name],
             seed=self.seed,
         )
 
@@ -77,7 +84,7 @@ class Plan:
             "level_per_efficiency_test": self.config.false_alarm / self.efficiency_tests,
             "looks": LOOKS,
             "tv_confidence": _CONFIDENCE,
-            "tv_bounds": len(self.looks) * LOOKS,
+            "tv_bounds": len(self.looks) * _BOUNDING_LOOKS,
         }
 
     def _shards(self, name: str, look: int) -> list[Task]:
@@ -92,11 +99,13 @@ class Plan:
 
 def make_plan(scenarios: Sequence[Scenario], config: AuditConfig, seed: int) -> Plan:
     """Plan the looks: a short one for gross bugs, then what the bound on the distance needs."""
-    confidence = 1 - (1 - _CONFIDENCE) / (len(scenarios) * LOOKS)
-    looks = {s.name: _looks(s, config.tv, confidence) for s in scenarios}
+    confidence = 1 - (1 - _CONFIDENCE) / (len(scenarios) * _BOUNDING_LOOKS)
+    tv = {s.name: max(COARSE_TV, config.tv) if s.coarse else config.tv for s in scenarios}
+    looks = {s.name: _looks(s, tv[s.name], confidence) for s in scenarios}
     law = sum(token.tests(s) + (joint.tests(s) if joint.applies(s) else 0) for s in scenarios)
     return Plan(
         looks=looks,
+        tv=tv,
         law_tests=law * LOOKS,
         efficiency_tests=sum(efficiency.tests(s) for s in scenarios) * LOOKS,
         config=config,
@@ -105,10 +114,8 @@ def make_plan(scenarios: Sequence[Scenario], config: AuditConfig, seed: int) -> 
 
 
 def _looks(scenario: Scenario, tv: float, confidence: float) -> tuple[int, ...]:
-    if scenario.coarse:
-        return tuple(int(n) for n in np.cumsum(_COARSE_LOOKS))
     needed = _needed(scenario, tv, confidence)
-    first = min(_FIRST_LOOK, needed)
+    first = min(_FIRST_LOOK if scenario.vocab_size < _SLOW_VOCAB else SHARD, needed)
     looks = [_round(first)]
     for growth in _GROWTH:
         looks.append(max(looks[-1] + SHARD, _round(growth * needed)))

@@ -6,12 +6,13 @@ import os
 import platform
 import sys
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib import metadata
 from typing import Any
 
 from specverify.audit.findings import find_all, summarise
+from specverify.audit.forms import Form
 from specverify.audit.session import Session
 from specverify.audit.verdicts import overall_verdict
 from specverify.results import AuditResult, CheckResult
@@ -32,6 +33,11 @@ def make_result(session: Session, argv: Sequence[str]) -> AuditResult:
         The result.
     """
     checks = session.checks()
+    if session.form is Form.VERIFY:
+        # Known bugs are loaded where there is something to name, and not before.
+        from specverify.audit.diagnosis import diagnosed
+
+        checks = diagnosed(checks, session.tallies)
     looks = [session.plan.terms(name, 0, efficiency=True) for name in session.scenarios]
     found = find_all(list(session.scenarios.values()), session.tallies, looks[0], checks)
     return AuditResult(
@@ -73,7 +79,7 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _acceptance(checks: Sequence[CheckResult]) -> dict[str, Mapping[str, Any]]:
+def _acceptance(checks: Sequence[CheckResult]) -> dict[str, Any]:
     """Measured and expected acceptance and tokens/pass, by scenario."""
     rows: dict[str, dict[str, Any]] = {}
     keys = (

@@ -32,8 +32,8 @@ class Scenario:
         gamma: Drafted tokens in a block.
         length: Tokens of one completion.
         purpose: Why it is here, in a few words.
-        coarse: Looked at for gross defects alone (a large vocabulary is slow): its bound on the
-            total variation is reported, and not part of a pass.
+        coarse: An edge case, or a large vocabulary: looked at for gross defects, so that its
+            total variation is bounded by ``COARSE_TV`` and not by the audit's own.
         eos: Token that ends a completion, if any.
     """
 
@@ -78,26 +78,37 @@ _FILTERED = SamplingParams(temperature=1.3, top_k=8, top_p=0.9)
 
 _VERIFY = {
     "mixed": _Plan(recipe=rows.mixed(8), gamma=4, purpose="every token in both supports"),
-    "smallest": _Plan(recipe=rows.mixed(2), gamma=1, purpose="two tokens, one draft"),
     "zeros-in-target": _Plan(
-        recipe=rows.zeros_in_target(6, 2), gamma=3, purpose="drafts that the target never emits"
+        recipe=rows.zeros_in_target(5, 2), gamma=3, purpose="drafts that the target never emits"
     ),
-    "zeros-in-draft": _Plan(
-        recipe=rows.zeros_in_draft(6, 2), gamma=2, purpose="tokens that only the residual emits"
-    ),
-    "same": _Plan(recipe=rows.same(5), gamma=3, purpose="target = draft: nothing is rejected"),
-    "disjoint": _Plan(recipe=rows.disjoint(6), gamma=2, purpose="nothing is ever accepted"),
-    "near-ties": _Plan(recipe=rows.near_ties(4), gamma=2, purpose="ratios next to one"),
-    "one-hot": _Plan(recipe=rows.one_hot_target(5), gamma=3, purpose="temperature 0"),
-    "cold": _Plan(recipe=rows.warped(10, _COLD), gamma=2, purpose="temperature 0.5 on both sides"),
     "top-k-top-p": _Plan(
-        recipe=rows.warped(24, _FILTERED), gamma=2, purpose="temperature, top-k, top-p on both"
+        recipe=rows.warped(12, _FILTERED), gamma=2, purpose="temperature, top-k, top-p on both"
     ),
     "markov": _Plan(
         recipe=rows.mixed(3, markov=True), gamma=3, purpose="rows that follow the draft before"
     ),
-    "long-block": _Plan(recipe=rows.mixed(3, 0.25), gamma=8, purpose="gamma 8"),
-    "vocab-1024": _Plan(recipe=rows.zipf(1024), gamma=2, purpose="a long tail"),
+    "smallest": _Plan(recipe=rows.mixed(2), gamma=1, purpose="two tokens, one draft", coarse=True),
+    "zeros-in-draft": _Plan(
+        recipe=rows.zeros_in_draft(5, 2),
+        gamma=2,
+        purpose="tokens that only the residual emits",
+        coarse=True,
+    ),
+    "same": _Plan(
+        recipe=rows.same(4), gamma=3, purpose="target = draft: nothing is rejected", coarse=True
+    ),
+    "disjoint": _Plan(
+        recipe=rows.disjoint(4), gamma=2, purpose="nothing is ever accepted", coarse=True
+    ),
+    "near-ties": _Plan(
+        recipe=rows.near_ties(4), gamma=2, purpose="ratios next to one", coarse=True
+    ),
+    "one-hot": _Plan(recipe=rows.one_hot_target(5), gamma=3, purpose="temperature 0", coarse=True),
+    "cold": _Plan(
+        recipe=rows.warped(6, _COLD), gamma=2, purpose="temperature 0.5 on both", coarse=True
+    ),
+    "long-block": _Plan(recipe=rows.mixed(3, 0.25), gamma=8, purpose="gamma 8", coarse=True),
+    "vocab-1024": _Plan(recipe=rows.zipf(1024), gamma=2, purpose="a long tail", coarse=True),
     "vocab-50257": _Plan(
         recipe=rows.zipf(50257), gamma=1, purpose="GPT-2's vocabulary", coarse=True
     ),

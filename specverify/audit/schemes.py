@@ -11,7 +11,7 @@ from specverify.audit.chains import accepted_pmf
 from specverify.audit.evidence import Stratum
 from specverify.audit.scenarios import Scenario
 
-__all__ = ["SCHEMES", "STANDARD", "Scheme", "block_stratum", "mean_length"]
+__all__ = ["SCHEMES", "STANDARD", "Scheme", "block_stratum", "length_stratum", "mean_length"]
 
 _SLACK = 1e-7
 """Probability left to what a scheme rules out: a rounded ratio may reject where one is exact."""
@@ -71,7 +71,15 @@ SCHEMES = (
 
 def block_stratum(scheme: Scheme, scenario: Scenario, outcomes: NDArray[np.int64]) -> Stratum:
     """Counts of block outcomes in the cells that the scheme allows, the others as one."""
-    law = scheme.outcome_law(scenario)
+    return _with_rest(scheme.outcome_law(scenario), outcomes)
+
+
+def length_stratum(scheme: Scheme, scenario: Scenario, lengths: NDArray[np.int64]) -> Stratum:
+    """Counts of emitted lengths, from 0, in the cells that the scheme allows, others as one."""
+    return _with_rest(scheme.outcome_law(scenario).sum(axis=0), lengths)
+
+
+def _with_rest(law: NDArray[np.float64], outcomes: NDArray[np.int64]) -> Stratum:
     allowed = law > _SLACK
     counts = np.append(outcomes[allowed], outcomes[~allowed].sum())
     probs = np.append(law[allowed], 0.0) * (1 - _SLACK)

@@ -152,7 +152,5 @@ def _chosen(executor: Executor, config: AuditConfig) -> list[Scenario]:
     chosen = [s for s in found if config.gammas is None or s.gamma in config.gammas]
     if not chosen:
         known = ", ".join(str(gamma) for gamma in sorted({s.gamma for s in found}))
-        raise InvalidInputError(
-            "gammas", f"no scenario has one of {config.gammas}; there are {known}"
-        )
+        raise InvalidInputError("gammas", f"no scenario has {config.gammas}; there are {known}")
     return chosen

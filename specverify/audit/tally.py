@@ -27,7 +27,7 @@ class _Record(msgspec.Struct, frozen=True):
 
 
 class Tally:
-    """Named integer arrays that add up, the first case of each oddity, and an error if one ended it.
+    """Named integer arrays that add up, first cases of oddities, and an error if one ended it.
 
     Attributes:
         arrays: Counts by name.

@@ -9,6 +9,7 @@ import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,9 @@ _REFERENCE = {
     Form.BATCHED: "specverify.sampler.batched:verify_blocks",
     Form.DECODE: "specverify.sampler.decode:speculative_decode",
 }
-# Named adapters, loaded when they are asked for: the audit itself knows no engine.
+# Named adapters, loaded when they are asked for: the audit itself knows no engine. A distribution,
+# this one or another, announces a name as an entry point of this group; loading it registers it.
+_GROUP = "specverify.targets"
 _REGISTRY: dict[str, dict[Form, str]] = {"reference": _REFERENCE}
 _GENERATOR_NAMES = ("generator", "rng", "gen", "random_state")
 
@@ -81,6 +84,8 @@ def register(name: str, form: Form, where: str) -> None:
 
 def registered() -> dict[str, tuple[Form, ...]]:
     """Names that :func:`resolve` knows, and the forms of each."""
+    for entry in metadata.entry_points(group=_GROUP):
+        entry.load()
     return {name: tuple(forms) for name, forms in sorted(_REGISTRY.items())}
 
 
@@ -100,6 +105,8 @@ def resolve(target: Any, *, form: Form | None = None, framework: Framework | Non
     if not isinstance(target, str):
         name = getattr(target, "__qualname__", type(target).__qualname__)
         return _describe(target, name, None, form, framework)
+    for entry in metadata.entry_points(group=_GROUP, name=target):
+        entry.load()
     forms = _REGISTRY.get(target)
     if forms is None:
         return _describe(_load(target), target, target, form, framework)
@@ -150,7 +157,7 @@ def _load(text: str) -> Any:
         raise UnknownTargetError(
             "target",
             f"{text!r} is neither module:function, path/file.py:function nor one of "
-            f"{', '.join(sorted(_REGISTRY))}{_suggest(text, list(_REGISTRY))}",
+            f"{', '.join(registered())}{_suggest(text, list(registered()))}",
         )
     module = _load_file(Path(where)) if where.endswith(".py") else _load_module(where)
     found = module

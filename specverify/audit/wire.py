@@ -71,8 +71,9 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, error: errors.SpecVerifyError) -> Failure:
         """Record of an error."""
-        _, arguments = error.__reduce__()[:2]
-        return cls(kind=type(error).__name__, arguments=[str(a) for a in arguments])
+        reduced = error.__reduce__()
+        assert isinstance(reduced, tuple)
+        return cls(kind=type(error).__name__, arguments=[str(a) for a in reduced[1]])
 
     def to_error(self) -> errors.SpecVerifyError:
         """The error again."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,14 @@ from numpy.typing import NDArray
 from specverify.audit.chains import accepted_pmf
 from specverify.audit.evidence import Evidence, Stratum, detectable_tv, weigh
 from specverify.audit.scenarios import Scenario
-from specverify.audit.schemes import SCHEMES, STANDARD, Scheme, block_stratum, mean_length
+from specverify.audit.schemes import (
+    SCHEMES,
+    STANDARD,
+    Scheme,
+    block_stratum,
+    length_stratum,
+    mean_length,
+)
 from specverify.audit.tally import Tally
 from specverify.audit.terms import Terms
 from specverify.results import CheckResult, Family, Finding, Verdict
@@ -35,7 +43,8 @@ def check_length(scenario: Scenario, tally: Tally, terms: Terms) -> CheckResult:
         ``length[scenario]``; fails where the standard rule is not followed.
     """
     outcomes = _outcomes(tally, scenario)
-    evidence = weigh([block_stratum(STANDARD, scenario, outcomes)], confidence=terms.confidence)
+    lengths = length_stratum(STANDARD, scenario, outcomes.sum(axis=0))
+    evidence = weigh([lengths], confidence=terms.confidence)
     measured, error = _mean(outcomes.sum(axis=0))
     expected = mean_length(STANDARD, scenario)
     return _result(
@@ -90,7 +99,7 @@ def check_acceptance(scenario: Scenario, tally: Tally, terms: Terms) -> CheckRes
 
 
 def fitting_scheme(
-    scenarios: tuple[Scenario, ...], tallies: dict[str, Tally], terms: Terms
+    scenarios: Sequence[Scenario], tallies: Mapping[str, Tally], terms: Terms
 ) -> Scheme | None:
     """First scheme that no scenario speaks against; None where every one is refuted."""
     for scheme in SCHEMES:
@@ -107,7 +116,7 @@ def fitting_scheme(
     return None
 
 
-def reports_finding(tallies: dict[str, Tally]) -> Finding | None:
+def reports_finding(tallies: Mapping[str, Tally]) -> Finding | None:
     """What the reported ``n_accepted`` counts, where it is not the accepted drafts."""
     counts = sum(
         (t.arrays["reports"] for t in tallies.values() if "reports" in t.arrays),
@@ -132,7 +141,22 @@ def reports_finding(tallies: dict[str, Tally]) -> Finding | None:
 
 
 def _outcomes(tally: Tally, scenario: Scenario) -> NDArray[np.int64]:
-    return tally.table("blocks", (scenario.gamma + 1, scenario.gamma + 2))
+    """First blocks by accepted drafts and emitted tokens, shape ``(gamma + 1, gamma + 2)``.
+
+    Where bonus tokens occur, a block's last token is no accepted draft, whatever its id: a wrong
+    residual may draw the rejected draft again, and that must not count as acceptance.
+    """
+    gamma = scenario.gamma
+    seen = tally.table("blocks", (gamma + 1, gamma + 2))
+    if not seen[:, gamma + 1].any():
+        return seen
+    outcomes = np.zeros_like(seen)
+    for length in range(1, gamma + 2):
+        column = seen[:, length].copy()
+        column[length - 1] += column[length:].sum()
+        column[length:] = 0
+        outcomes[:, length] = column
+    return outcomes
 
 
 def _mean(lengths: NDArray[np.int64]) -> tuple[float, float]:

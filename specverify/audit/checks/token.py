@@ -12,10 +12,7 @@ from specverify.audit.tally import Tally
 from specverify.audit.terms import Terms
 from specverify.results import CheckResult, Diagnosis, Family, Interval, Verdict
 
-__all__ = ["COARSE_TV", "check_tokens", "position_strata", "tests"]
-
-COARSE_TV = 0.1
-"""What a coarse scenario must bound the total variation by."""
+__all__ = ["check_tokens", "position_strata", "tests"]
 
 
 def tests(scenario: Scenario) -> int:
@@ -86,7 +83,7 @@ def check_tokens(scenario: Scenario, tally: Tally, terms: Terms) -> CheckResult:
     if impossible:
         p_value = adjusted = 0.0
     tv = together.tv if together.dof else _point_mass(scenario, tally, terms)
-    verdict = _verdict(scenario, tv, adjusted, terms)
+    verdict = _verdict(tv, adjusted, terms)
     found = detectable_tv(together.n, max(together.dof, 1), terms.level, power=terms.power)
     return CheckResult(
         name=f"token[{scenario.name}]",
@@ -98,6 +95,7 @@ def check_tokens(scenario: Scenario, tally: Tally, terms: Terms) -> CheckResult:
             "chi_square_p": together.chi_square_p,
             "p_by_position": [evidence.p_value for evidence in alone],
             "impossible_tokens": impossible,
+            "allowed_tv": terms.tv,
         },
         n=tally.total("token"),
         statistic=together.chi_square,
@@ -127,11 +125,11 @@ def _point_mass(scenario: Scenario, tally: Tally, terms: Terms) -> Interval:
     return Interval(estimate=wrong / n, low=0.0, high=high, confidence=terms.confidence)
 
 
-def _verdict(scenario: Scenario, tv: Interval, adjusted: float, terms: Terms) -> Verdict:
+def _verdict(tv: Interval, adjusted: float, terms: Terms) -> Verdict:
     if adjusted <= terms.false_alarm:
         return Verdict.FAIL
-    allowed = max(COARSE_TV, terms.tv) if scenario.coarse else terms.tv
-    return Verdict.PASS if tv.high is not None and tv.high <= allowed else Verdict.INCONCLUSIVE
+    bounded = tv.high is not None and tv.high <= terms.tv
+    return Verdict.PASS if bounded else Verdict.INCONCLUSIVE
 
 
 def _message(verdict: Verdict, tv: Interval, found: float, impossible: int) -> str:

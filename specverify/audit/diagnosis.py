@@ -1,0 +1,163 @@
+"""What a failure looks like: the position, the stage, and the known bugs that fit.
+
+A hint and never more: blocks are compared with the exact laws of the zoo's members, and those that
+the data do not refute are named together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+
+import numpy as np
+from msgspec.structs import replace
+
+from specverify.audit.cells import merge, token_cells
+from specverify.audit.counting import block_number
+from specverify.audit.evidence import Stratum, entropy_p_value, relative_entropy, weigh
+from specverify.audit.forms import Form
+from specverify.audit.scenarios import Scenario, find
+from specverify.audit.tally import Tally
+from specverify.bugs import ZOO
+from specverify.bugs.laws import block_law
+from specverify.bugs.staged import StagedVerifier
+from specverify.results import CheckResult, Diagnosis, Family, Verdict
+
+__all__ = ["diagnosed"]
+
+_BROKEN = 1e-4
+_REFUTED = 1e-3
+_NAMING_SCENARIOS = ("zeros-in-draft", "cold", "smallest", "zeros-in-target")
+_FLOOR = 1e-6
+_AS_LIKELY = 7.0
+"""Bugs whose likelihoods differ by less than this many nats are named together."""
+
+
+def diagnosed(
+    checks: Sequence[CheckResult], tallies: Mapping[str, Tally]
+) -> tuple[CheckResult, ...]:
+    """Add a diagnosis to every failed check of the law.
+
+    Args:
+        checks: Checks of an audit of a block verifier.
+        tallies: Counts by scenario.
+
+    Returns:
+        The checks, in their order.
+    """
+    failed = [c for c in checks if c.family is Family.LAW and c.verdict is Verdict.FAIL]
+    if not failed:
+        return tuple(checks)
+    fitting = _fitting_bugs(tallies)
+    slow = {
+        str(c.params["scenario"])
+        for c in checks
+        if c.name.startswith("acceptance[") and c.verdict is Verdict.FAIL
+    }
+    return tuple(_with_diagnosis(c, tallies, fitting, slow) if c in failed else c for c in checks)
+
+
+def _with_diagnosis(
+    check: CheckResult, tallies: Mapping[str, Tally], fitting: Sequence[str], slow: set[str]
+) -> CheckResult:
+    name = str(check.params["scenario"])
+    scenario = find(Form.VERIFY, name)
+    broken = broken_positions(scenario, tallies[name])
+    position = broken[0] if broken else None
+    stage = _stage(scenario, broken, accepts_wrongly=name in slow)
+    if fitting:
+        stage = str(ZOO[fitting[0]].stage)
+    where = "jointly" if position is None else f"at position {position} of the block"
+    what = f"consistent with {fitting[0]}" if fitting else "unlike every known bug"
+    text = f"the law breaks {where}; stage: {stage or 'unknown'}; {what}"
+    return replace(
+        check,
+        diagnosis=Diagnosis(
+            text=text,
+            consistent_with=fitting[0] if fitting else None,
+            stage=stage,
+            position=position,
+            siblings=tuple(fitting[1:]),
+        ),
+    )
+
+
+def broken_positions(scenario: Scenario, tally: Tally) -> list[int]:
+    """Positions in the block where tokens, once reached, do not follow the target's row."""
+    counts = tally.get("block-token")
+    if counts is None:
+        return []
+    broken = []
+    for position in range(scenario.gamma + 1):
+        evidence = weigh(_strata(scenario, counts[position], position))
+        impossible = counts[position][scenario.chain.target[position] == 0].sum()
+        if impossible or evidence.p_value * (scenario.gamma + 1) <= _BROKEN:
+            broken.append(position)
+    return broken
+
+
+def _strata(scenario: Scenario, counts: np.ndarray, position: int) -> list[Stratum]:
+    strata = []
+    for context in np.flatnonzero(counts.sum(axis=1)):
+        target = scenario.chain.target[position, context]
+        cells = token_cells(target, scenario.chain.draft[position, context], 1e6)
+        strata.append(Stratum(merge(counts[context], cells).astype(np.int64), merge(target, cells)))
+    return strata
+
+
+def _stage(scenario: Scenario, broken: list[int], *, accepts_wrongly: bool) -> str | None:
+    if not broken:
+        return None
+    if broken == [scenario.gamma]:
+        return "bonus"
+    return "accept" if accepts_wrongly else "residual"
+
+
+def _fitting_bugs(tallies: Mapping[str, Tally]) -> list[str]:
+    """Known bugs that the blocks do not refute, the best first."""
+    seen = {
+        name: tallies[name].arrays["block-path"]
+        for name in _NAMING_SCENARIOS
+        if name in tallies and tallies[name].get("block-path") is not None
+    }
+    fits = [
+        (misfit, bug) for bug in _candidates(seen) if (misfit := _misfit(bug, seen)) is not None
+    ]
+    fits.sort()
+    return [bug for misfit, bug in fits if misfit <= fits[0][0] + _AS_LIKELY]
+
+
+def _candidates(seen: Mapping[str, np.ndarray]) -> list[str]:
+    """Block verifiers of the zoo that emit another law than the standard one on these scenarios."""
+    return [
+        bug.name
+        for bug in ZOO.values()
+        if isinstance(bug.callable, StagedVerifier)
+        and any(np.abs(_law_of(bug.name, name) - _law_of("", name)).sum() > 0.01 for name in seen)
+    ]
+
+
+def _misfit(bug: str, seen: Mapping[str, np.ndarray]) -> float | None:
+    """Relative entropy of the blocks to the bug's law; None where they refute it."""
+    strata = [Stratum(counts, _law_of(bug, name)) for name, counts in seen.items()]
+    # Cells that the bug never reaches do not count as freedom.
+    freedom = [int((s.probs > 10 * _FLOOR / len(s.probs)).sum()) for s in strata]
+    entropy = relative_entropy(strata)
+    return entropy if entropy_p_value(entropy, sum(freedom)) > _REFUTED else None
+
+
+@cache
+def _law_of(bug: str, name: str) -> np.ndarray:
+    """Exact law of the first block under a bug, or under the standard rule for no name."""
+    scenario = find(Form.VERIFY, name)
+    chain, gamma = scenario.chain, scenario.gamma
+    verifier = ZOO[bug].callable if bug else StagedVerifier()
+    assert isinstance(verifier, StagedVerifier)
+    law = np.zeros((scenario.vocab_size + 1) ** (gamma + 1))
+    for tokens, probability in block_law(
+        verifier, chain.target[: gamma + 1, 0], chain.draft[:gamma, 0]
+    ).items():
+        if all(0 <= token < scenario.vocab_size for token in tokens):
+            law[block_number(tokens, scenario)] += probability
+    mixed: np.ndarray = (1 - _FLOOR) * law + _FLOOR / len(law)
+    return mixed
