@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specverify.errors import InvalidInputError
+from specverify.sampler.batched import verify_blocks_from_uniforms
 from specverify.sampler.verify import accepted_prefix, speculative_verify
 from specverify.strategies import blocks
 
@@ -142,3 +143,20 @@ def test_refuses_mixed_libraries() -> None:
         speculative_verify(
             torch.tensor(TARGET), torch.tensor(DRAFT), torch.tensor([0]), np.random.default_rng()
         )
+
+
+def test_a_rejection_without_any_residual_falls_back_to_the_target() -> None:
+    # The draft lies one unit in the last place above the target: rejection is possible, barely,
+    # and nothing is left to correct from.
+    target = [[0.5, 0.5], [0.0, 1.0]]
+    draft = [[np.nextafter(0.5, 1), 0.5]]
+    uniform = np.nextafter(1, 0)
+    assert verify(target, draft, [0], uniform, 0.75) == ([1], 0)
+    result = verify_blocks_from_uniforms(
+        np.array([target]),
+        np.array([draft]),
+        np.array([[0]]),
+        accept_uniforms=np.array([[uniform]]),
+        token_uniforms=np.array([0.75]),
+    )
+    assert result.emitted.tolist() == [[1, -1]]
