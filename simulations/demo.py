@@ -18,7 +18,6 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-import specverify.adapters  # noqa: F401  (its import registers the engines)
 from specverify.audit.config import AuditConfig, Budget
 from specverify.audit.forms import Form
 from specverify.audit.run import audit

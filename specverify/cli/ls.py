@@ -39,7 +39,6 @@ def ls(
 
 
 def _targets() -> Records:
-    import specverify.adapters  # noqa: F401  (its import registers the engines)
     from specverify.audit.targets import registered
 
     return [
