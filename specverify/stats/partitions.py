@@ -66,22 +66,22 @@ class _Along:
         # Impossible tokens go last, behind possible ones whose score rounds to zero.
         keys = np.where(probs > 0, np.uint16(0xFFFE) - keys, np.uint16(0xFFFF))
         self._order = np.argsort(keys, kind="stable")
-        self._mass = np.concatenate([[0.0], np.cumsum(probs[self._order[:support]])])
+        self._probs = probs[self._order[:support]]
+        self._middle = np.cumsum(self._probs) - self._probs / 2
         self._vocab = len(probs)
 
     def partition(self, name: str, size: int) -> Partition:
         """Cells of about equal mass: tokens heavier than a cell are never merged with another."""
-        support = len(self._mass) - 1
+        support = len(self._probs)
         if support <= size:
             number, starts = np.arange(support), np.arange(support)
         else:
-            middle = (self._mass[1:] + self._mass[:-1]) * (0.5 * size)
-            quantile = np.minimum(middle, size - 1).astype(np.int32)
+            quantile = np.minimum(self._middle * size, size - 1).astype(np.int32)
             fresh = np.diff(quantile, prepend=-1) > 0
             number, starts = np.cumsum(fresh) - 1, np.flatnonzero(fresh)
         cells = np.full(self._vocab, IMPOSSIBLE, dtype=np.int64)
         cells[self._order[:support]] = number
-        return Partition(name, cells, np.diff(self._mass[np.append(starts, support)]))
+        return Partition(name, cells, np.add.reduceat(self._probs, starts))
 
 
 def _by_sign(target_probs: Floats, draft_probs: Floats) -> Partition:

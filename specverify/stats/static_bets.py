@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from specverify.stats._check import Floats, Ints
 from specverify.stats.bets import tempered
 from specverify.stats.partitions import Partition
 
-__all__ = ["StaticBets", "leak_bets", "named_bets", "tilt_bets"]
+__all__ = ["StaticBets", "leak_bets", "leak_log_factors", "named_bets", "tilt_bets"]
+
+Bools: TypeAlias = NDArray[np.bool_]
 
 # A wrong law that holds at some positions or prompts only is met by mixing it with the right one.
 _DILUTIONS = ((0.99, 0.6), (0.3, 0.25), (0.05, 0.15))
@@ -115,14 +119,24 @@ def leak_bets(law: Floats, *, tolerance: float) -> StaticBets:
         tolerance: Total variation that is forgiven, above 0.
     """
     size = len(_LEAK_FACTORS) if np.any(law == 0) else 0
-    leaked = _LEAK_FACTORS[:size]
-    divisor = np.log1p(tolerance * (leaked - 1))
 
     def log_factors(tokens: Ints) -> Floats:
-        return np.where(law[tokens, None] > 0, 0.0, np.log(leaked)) - divisor
+        return leak_log_factors(law[tokens] == 0, tolerance)[:, :size]
 
     weights = np.full(size, 1.0 / max(size, 1))
     return StaticBets(("support",), np.zeros(size, dtype=np.int64), weights, log_factors)
+
+
+def leak_log_factors(impossible: Bools, tolerance: float) -> Floats:
+    """Logarithms of factors that bet on impossible tokens at three rates, shape ``(n, 3)``.
+
+    Args:
+        impossible: Whether each token has probability zero under the law, shape ``(n,)``.
+        tolerance: Total variation that is forgiven: the rate that a right engine may leak at.
+    """
+    gains = np.where(impossible[:, None], np.log(_LEAK_FACTORS), 0.0)
+    factors: Floats = gains - np.log1p(tolerance * (_LEAK_FACTORS - 1))
+    return factors
 
 
 def _tilt_table(cell_probs: Floats, tolerance: float) -> Floats:
