@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from specverify.report.numbers import MISSING, count, decimal, interval, probability, scalar
 from specverify.report.tables import Table, records_table
-from specverify.results import AuditResult, CheckResult, Family, Verdict
+from specverify.results import AuditResult, CheckResult, Diagnosis, Family, Verdict
 
 __all__ = [
     "acceptance_table",
@@ -64,23 +64,26 @@ def conclusion(result: AuditResult) -> list[str]:
 def explanation(check: CheckResult) -> list[str]:
     """What there is to say about a check beyond its numbers, one line each."""
     lines = [check.message] if check.message else []
-    diagnosis = check.diagnosis
-    if diagnosis is not None:
-        lines.append(diagnosis.text)
-        told = f"position {diagnosis.position}" in diagnosis.text
-        lines += [
-            f"{label}: {value}"
-            for label, value in (
-                ("position", None if told else diagnosis.position),
-                ("stage", diagnosis.stage),
-                ("consistent with", diagnosis.consistent_with),
-                ("fits nearly as well", ", ".join(diagnosis.siblings) or None),
-            )
-            if value is not None
-        ]
+    if check.diagnosis is not None:
+        lines += _diagnosis(check.diagnosis)
     if check.case:
         lines.append(f"input: {_shortened(scalar(check.case))}")
     return lines
+
+
+def _diagnosis(diagnosis: Diagnosis) -> list[str]:
+    """Its sentence, and whatever the sentence does not say."""
+    position = None if diagnosis.position is None else f"position {diagnosis.position}"
+    facts = {
+        "where": position,
+        "stage": diagnosis.stage,
+        "consistent with": diagnosis.consistent_with,
+        "fits nearly as well": ", ".join(diagnosis.siblings) or None,
+    }
+    untold = [
+        f"{label}: {fact}" for label, fact in facts.items() if fact and fact not in diagnosis.text
+    ]
+    return [diagnosis.text, *untold]
 
 
 def check_table(result: AuditResult) -> Table:

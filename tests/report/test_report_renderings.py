@@ -36,7 +36,7 @@ def test_a_failure_shows_its_numbers(
     render: Callable[[AuditResult], str], failing_audit: AuditResult
 ) -> None:
     text = render(failing_audit).replace("\\", "")
-    for said in ("20,000", "3.7e-119", "0.097 [0.090, 0.104]", "0.013 at 95%", "position: 1"):
+    for said in ("20,000", "3.7e-119", "0.097 [0.090, 0.104]", "0.013 at 95%", "where: position 1"):
         assert said in text
     assert "no-bonus-token" in text
 
@@ -56,6 +56,19 @@ def test_failures_come_first(failing_audit: AuditResult) -> None:
     text = render_text(failing_audit)
     table = text[text.index("verdict  check") :]
     assert table.index("tokens[") < table.index("length[") < table.index("determinism")
+
+
+def test_nothing_of_a_diagnosis_is_told_twice(failing_audit: AuditResult) -> None:
+    failed = failing_audit.checks[1]
+    assert failed.diagnosis is not None
+    told = msgspec.structs.replace(
+        failed.diagnosis, text="breaks at position 1, consistent with resample-from-target"
+    )
+    check = msgspec.structs.replace(failed, diagnosis=told)
+    text = render_text(msgspec.structs.replace(failing_audit, checks=(check,)))
+    assert text.count("resample-from-target") == 1
+    assert "where:" not in text
+    assert "fits nearly as well: abs-residual" in text
 
 
 def test_what_to_read_first_stands_last(failing_audit: AuditResult) -> None:
