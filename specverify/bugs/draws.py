@@ -31,6 +31,9 @@ class Draws(Protocol):
     def token(self, law: FloatArray) -> int:
         """A fresh draw from ``law``, shape ``(vocab,)``."""
 
+    def race(self, law: FloatArray) -> int:
+        """The winner of a fresh exponential race with rates ``law``, shape ``(vocab,)``."""
+
 
 class SampledDraws:
     """Choices from a generator: one ``random()`` or one ``choice()`` for each."""
@@ -45,6 +48,10 @@ class SampledDraws:
     def token(self, law: FloatArray) -> int:
         """An index of ``law``."""
         return int(self._generator.choice(law.shape[-1], p=law))
+
+    def race(self, law: FloatArray) -> int:
+        """The index that maximises ``law / exponential``."""
+        return int((law / self._generator.exponential(size=law.shape)).argmax())
 
 
 def invert(uniform: Any, law: FloatArray) -> int:
@@ -104,6 +111,9 @@ class _TapeDraws:
 
     def token(self, law: FloatArray) -> int:
         return self._tape.branch(law)
+
+    # The winner of a race with rates that sum to one has the rates for its law.
+    race = token
 
 
 def enumerate_draws(run: Callable[[Draws], OutcomeT]) -> dict[OutcomeT, float]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from specverify._arrays import FloatArray
 from specverify.bugs.base import Bug, Kind
+from specverify.bugs.batches import StagedBatch, batch_law
 from specverify.bugs.draws import Draws, enumerate_draws
 from specverify.bugs.loops import StagedDecoder
 from specverify.bugs.scenes import Scene, rows_scene
@@ -28,7 +30,7 @@ __all__ = [
     "target_law",
 ]
 
-Law = Mapping[tuple[int, ...], float]
+Law = Mapping[Any, float]
 
 
 def block_law(
@@ -75,13 +77,19 @@ def target_law(bug: Bug, scene: Scene) -> dict[tuple[int, ...], float]:
 
 
 def law_distance(law: Law, other: Law) -> float:
-    """Total variation distance of two laws of tuples."""
+    """Total variation distance of two laws, given by outcome."""
     keys = law.keys() | other.keys()
     return 0.5 * math.fsum(abs(law.get(key, 0.0) - other.get(key, 0.0)) for key in keys)
 
 
 def exact_tv(bug: Bug, scene: Scene) -> float:
-    """Total variation distance between the law that ``bug`` emits on ``scene`` and the target's."""
+    """Total variation distance between the law that ``bug`` emits on ``scene`` and the target's.
+
+    Batched members are compared on :data:`specverify.bugs.batches.DISJOINT_ROWS`, whatever the
+    scene.
+    """
+    if isinstance(bug.callable, StagedBatch):
+        return law_distance(batch_law(bug.callable), batch_law(StagedBatch()))
     return law_distance(emitted_law(bug, scene), target_law(bug, scene))
 
 
@@ -132,7 +140,8 @@ def _block_on(
         target = [request.target_next((*context, *drafted[:i])) for i in range(scene.gamma + 1)]
         rows = Rows(np.array(target[:-1]), np.array(draft), target[-1])
         emitted, _ = verifier.block(rows, drafted, draws)
-        while complete and len(emitted) <= scene.gamma:
+        inside = all(token < scene.vocab_size for token in emitted)
+        while complete and inside and len(emitted) <= scene.gamma:
             emitted.append(draws.token(request.target_next((*context, *emitted))))
         return tuple(emitted)
 

@@ -125,7 +125,9 @@ class StagedVerifier:
         """
         rows = Rows(target_probs[..., :-1, :], draft_probs, target_probs[..., -1, :])
         if draft_tokens.ndim == 2:
-            return self._batch(rows, draft_tokens, generator)
+            vectorised = type(self).block is StagedVerifier.block
+            verify = self._batch if vectorised else self._one_by_one
+            return verify(rows, draft_tokens, generator)
         return self.block(rows, draft_tokens.tolist(), SampledDraws(generator))
 
     def block(self, rows: Rows, tokens: list[int], draws: Draws) -> Block:
@@ -145,6 +147,21 @@ class StagedVerifier:
         if self.bonus is None:
             return self.emit(tokens, gamma, None)
         return self.emit(tokens, gamma, draws.token(self.bonus(seen)))
+
+    def accepted(self, rows: Rows, tokens: list[int], draws: Draws) -> int:
+        """Length of the accepted prefix, each test with a uniform of its own."""
+        accept = self.accept(rows.target, rows.draft)
+        for i, token in enumerate(tokens):
+            if not draws.uniform() < float(accept[i, token]):
+                return i
+        return len(tokens)
+
+    def final_law(self, rows: Rows, tokens: list[int], n_accepted: int) -> FloatArray:
+        """Law of the token after ``n_accepted`` drafts: of the correction, or of the bonus."""
+        if n_accepted == len(tokens):
+            return standard_bonus(rows) if self.bonus is None else self.bonus(rows)
+        law: FloatArray = self._corrections(rows, np.asarray(tokens))[n_accepted]
+        return law
 
     def row_law(self, target: FloatArray, draft: FloatArray) -> FloatArray:
         """Law of a reached draft position, where the residual does not depend on the token.
@@ -209,6 +226,18 @@ class StagedVerifier:
         counts = np.empty(len(tokens), dtype=np.int64)
         for row, (drafts, n, last) in enumerate(zip(tokens.tolist(), prefix, final, strict=True)):
             ids, counts[row] = self.emit(drafts, int(n), None if last == PAD else int(last))
+            emitted[row, : len(ids)] = ids
+        return emitted, counts
+
+    def _one_by_one(
+        self, rows: Rows, tokens: IntArray, generator: np.random.Generator
+    ) -> tuple[IntArray, IntArray]:
+        emitted = np.full((len(tokens), tokens.shape[-1] + 1), PAD)
+        counts = np.empty(len(tokens), dtype=np.int64)
+        draws = SampledDraws(generator)
+        for row, drafts in enumerate(tokens.tolist()):
+            laws = Rows(rows.target[row], rows.draft[row], rows.bonus[row])
+            ids, counts[row] = self.block(laws, drafts, draws)
             emitted[row, : len(ids)] = ids
         return emitted, counts
 
