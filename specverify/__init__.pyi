@@ -59,3 +59,5 @@ from .theory.stopped_decode import stopped_decode_law as stopped_decode_law
 from .warping import SamplingParams as SamplingParams
 from .warping import warp_logits as warp_logits
 from .warping import warp_probs as warp_probs
+from .models.measure import PairMeasurement as PairMeasurement
+from .models.measure import measure_pair as measure_pair

@@ -171,9 +171,10 @@ class GPTModel(nn.Module):
                 )
             logits = self._run(rows, slice(0, count), None)
         else:
-            with torch.no_grad():
+            with torch.inference_mode():
                 logits = self._run(rows, cache.begin(rows.shape[0], count), cache)
             cache.commit(count)
+            logits = logits.clone()  # an ordinary tensor again, which the caller may write to
         return logits if ids.ndim == 2 else logits[0]
 
     def new_cache(self, batch_size: int = 1) -> KVCache:

@@ -63,18 +63,15 @@ class KVCache:
                 than was stored, or a row would overflow.
         """
         shortest, longest = self._check(batch_size, count)
-        self._stop = longest + count
+        self._stop, self._mask = longest + count, None
         if shortest == longest:
             self._slots = slice(longest, self._stop)
-            positions = torch.arange(longest, self._stop, device=self._device)
+            if count > 1:
+                self._mask = self._causal(torch.arange(longest, self._stop, device=self._device))
         else:
             starts = torch.from_numpy(self.lengths).to(self._device)
-            self._slots = positions = starts[:, None] + torch.arange(count, device=self._device)
-        self._mask = None
-        if count > 1 or shortest < longest:
-            keys = torch.arange(self._stop, device=self._device)
-            # A query sees keys up to its own position: this hides a shorter row's leftovers, too.
-            self._mask = (keys <= positions[..., None]).unsqueeze(-3)
+            self._slots = starts[:, None] + torch.arange(count, device=self._device)
+            self._mask = self._causal(self._slots).unsqueeze(1)
         return self._slots
 
     def extend(self, layer: int, fresh: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -101,6 +98,11 @@ class KVCache:
         """Count ``count`` appended tokens in each row, once every layer has stored its part."""
         self.lengths += count
         self._stored[:] = self.lengths
+
+    def _causal(self, positions: Tensor) -> Tensor:
+        # A query sees keys up to its own position: this hides a shorter row's leftovers, too. Two
+        # axes or four: attention is slow with three.
+        return torch.arange(self._stop, device=self._device) <= positions[..., None]
 
     def _check(self, batch_size: int, count: int) -> tuple[int, int]:
         if batch_size != len(self.lengths):

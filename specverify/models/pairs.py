@@ -77,8 +77,8 @@ def load_pair(
     Args:
         name: ``"shipped"``; a directory as ``specverify train`` writes it; or a target and a draft,
             each a directory of the Hugging Face layout or a hub id such as ``"gpt2-medium"``.
-        draft: With a directory: which of its drafts, the smallest by default. With one target: its
-            draft.
+        draft: With a directory: which of its drafts, the first by name by default. With one
+            target: its draft.
         dtype: Dtype to compute in, also by name.
 
     Raises:
@@ -153,7 +153,7 @@ def _sources(
 def _choose_draft(place: Path, draft: Source | None) -> Path:
     found = {p.parent.name: p for p in place.glob(f"*/{WEIGHTS_FILE}") if p.parent.name != _TARGET}
     if draft is None and found:
-        return min(found.values(), key=lambda path: path.stat().st_size).parent
+        return found[min(found)].parent
     if str(draft) not in found:
         wanted = "a draft" if draft is None else repr(str(draft))
         raise UnknownTargetError("draft", f"{place} has not {wanted}, only {sorted(found)}")

@@ -76,7 +76,7 @@ class TrainingPlan:
         }
     )
     target_steps: int = 1200
-    draft_steps: int = 500
+    draft_steps: int = 700
     held_out_windows: int = 128
 
 

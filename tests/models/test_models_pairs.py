@@ -62,9 +62,9 @@ def test_the_shipped_target_has_transformers_logits(dtype) -> None:
 
 
 def test_a_directory_has_its_drafts(directory) -> None:
-    assert load_pair(directory).draft_source == directory / "draft"
-    pair = load_pair(str(directory), draft="big-draft", dtype="float64")
-    assert pair.draft_source == directory / "big-draft"
+    assert load_pair(directory).draft_source == directory / "big-draft"
+    pair = load_pair(str(directory), draft="draft", dtype="float64")
+    assert pair.draft_source == directory / "draft"
     assert pair.draft.wte.weight.dtype == torch.float64
     two = load_pair((directory / "target", directory / "big-draft"))
     assert isinstance(two.target, GPTModel)

@@ -1,0 +1,110 @@
+"""Measuring a pair: counts against theory, on a clock of our own; no real time is asserted."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+
+import numpy as np
+import pytest
+
+from specverify.errors import InvalidInputError
+from specverify.models.measure import measure_costs, measure_pair
+from specverify.models.pairs import Pair, load_pair
+from specverify.sampler.trace import BlockTrace
+from specverify.theory.expected_tokens import expected_accepted_tokens
+from specverify.warping import SamplingParams
+
+PROMPTS = [[10, 20, 30], [5, 6], [7]]
+
+
+@pytest.fixture(scope="module")
+def pair() -> Pair:
+    return load_pair()
+
+
+@pytest.fixture(scope="module")
+def measurement(pair):
+    return measure_pair(pair, gamma=3, prompts=PROMPTS, max_new_tokens=40, rounds=2, seed=4)
+
+
+def test_tokens_a_pass_follow_the_known_acceptance(measurement) -> None:
+    """At this seed; the bounds hold 95 % of the runs of a correct decoder."""
+    assert measurement.as_predicted
+    assert 1 < measurement.predicted_tokens_per_pass.value < 4
+    assert measurement.tokens_per_pass.low <= measurement.tokens_per_pass.value
+    assert measurement.iid_tokens_per_pass == expected_accepted_tokens(measurement.alpha, 3)
+
+
+def test_a_decoder_that_accepts_too_much_is_seen(pair, monkeypatch) -> None:
+    """Negative control: claimed rates that are too low by a factor are not as predicted."""
+    original = BlockTrace.__init__
+
+    def shrunk(self, proposed, n_accepted, emitted, kept, acceptance_rates=()):
+        rates = tuple(0.6 * rate for rate in acceptance_rates)
+        original(self, proposed, n_accepted, emitted, kept, rates)
+
+    monkeypatch.setattr(BlockTrace, "__init__", shrunk)
+    wrong = measure_pair(pair, gamma=3, prompts=PROMPTS, max_new_tokens=40, rounds=2, seed=4)
+    assert not wrong.as_predicted
+
+
+def test_the_seed_decides_what_is_counted(pair, measurement) -> None:
+    again = measure_pair(pair, gamma=3, prompts=PROMPTS, max_new_tokens=40, rounds=2, seed=4)
+    assert again.tokens_per_pass == measurement.tokens_per_pass
+    assert (again.alpha, again.passes) == (measurement.alpha, measurement.passes)
+
+
+def test_times_come_from_the_clock_alone(pair) -> None:
+    """A clock that ticks once a reading makes every call cost one: all ratios are known."""
+    ticks = itertools.count()
+    result = measure_pair(
+        pair,
+        gamma=2,
+        prompts=PROMPTS,
+        max_new_tokens=8,
+        rounds=1,
+        clock=lambda: float(next(ticks)),
+    )
+    assert (result.costs.draft_ratio, result.costs.verify_ratio) == (0.5, 1.0)
+    assert result.speedup == (1.0, 1.0, 1.0)
+    assert result.plain_seconds == result.speculative_seconds == 1 / 8
+    assert result.predicted_speedup == pytest.approx(result.predicted_tokens_per_pass.value / 2)
+
+
+def test_greedy_decoding_is_measured_too(pair) -> None:
+    greedy = measure_pair(
+        pair,
+        gamma=2,
+        prompts=PROMPTS,
+        max_new_tokens=8,
+        rounds=1,
+        sampling=SamplingParams(temperature=0.0),
+    )
+    assert greedy.as_predicted  # every alpha is 0 or 1, so the prediction has no slack
+    assert greedy.predicted_tokens_per_pass.low == greedy.predicted_tokens_per_pass.high
+    np.testing.assert_allclose(greedy.tokens_per_pass.value, greedy.predicted_tokens_per_pass.value)
+
+
+def test_costs_are_positive(pair) -> None:
+    costs = measure_costs(pair, gamma=2)
+    assert min(costs.target_step, costs.target_block, costs.draft_step) > 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"gamma": 0}, "gamma: must be at least 1"),
+        ({"max_new_tokens": 4}, "must exceed gamma"),
+        ({"rounds": 0}, "rounds: must be at least 1"),
+        ({"prompts": [[1]]}, "at least 2, got 1"),
+    ],
+)
+def test_refuses_bad_input(pair, changes, problem) -> None:
+    with pytest.raises(InvalidInputError, match=problem):
+        measure_pair(pair, **{"gamma": 3, "prompts": PROMPTS, **changes})
+
+
+def test_without_a_tokeniser_prompts_are_needed(pair) -> None:
+    with pytest.raises(InvalidInputError, match="has no tokeniser"):
+        measure_pair(dataclasses.replace(pair, tokenizer=None))
