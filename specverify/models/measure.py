@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 from specverify._arrays import to_numpy
 from specverify.distributions import acceptance_rate
 from specverify.errors import InvalidInputError
+from specverify.models.costs import Clock, Costs, measure_costs, timed
 from specverify.models.pairs import Pair
 from specverify.models.threads import one_thread
 from specverify.sampler.cached import decode_cached, decode_plain_cached
-from specverify.sampler.protocols import CachedModel
 from specverify.sampler.trace import DecodeTrace
 from specverify.stats.intervals import clustered_interval
 from specverify.theory.expected_tokens import expected_accepted_tokens
 from specverify.warping import SamplingParams, warp_logits
 
-__all__ = ["PROMPTS", "Costs", "Estimate", "PairMeasurement", "measure_costs", "measure_pair"]
+__all__ = ["PROMPTS", "Estimate", "PairMeasurement", "measure_pair"]
 
 PROMPTS = (
     "HAMLET:\nTo be, or not to be",
@@ -44,11 +44,7 @@ PROMPTS = (
 
 _CONFIDENCE = 0.95
 _NORMAL_95 = statistics.NormalDist().inv_cdf(0.975)
-_CONTEXT = 48
-_COST_REPEATS = 30
 _PLAIN = SamplingParams()
-
-Clock: TypeAlias = Callable[[], float]
 
 
 class Estimate(NamedTuple):
@@ -57,31 +53,6 @@ class Estimate(NamedTuple):
     value: float
     low: float
     high: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Costs:
-    """Seconds of one call, and the ratios that speedup is predicted from.
-
-    Attributes:
-        target_step: Target, one token.
-        target_block: Target, ``gamma + 1`` tokens.
-        draft_step: Draft, one token, mean of ``gamma`` steps in a row.
-    """
-
-    target_step: float
-    target_block: float
-    draft_step: float
-
-    @property
-    def draft_ratio(self) -> float:
-        """``c``: a draft step over a target step."""
-        return self.draft_step / self.target_step
-
-    @property
-    def verify_ratio(self) -> float:
-        """``v``: the target's pass over a whole block over its pass over one token."""
-        return self.target_block / self.target_step
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,31 +162,6 @@ def measure_pair(
     )
 
 
-def measure_costs(
-    pair: Pair,
-    *,
-    gamma: int,
-    sampling: SamplingParams = _PLAIN,
-    clock: Clock = time.thread_time,
-) -> Costs:
-    """Median seconds of the three calls that decoding is made of, law of the next token included.
-
-    Args:
-        pair: The models.
-        gamma: Drafted tokens in a pass.
-        sampling: Temperature and filters.
-        clock: Seconds.
-    """
-    calls = (
-        _call(pair.target, 1, 1, sampling),
-        _call(pair.target, gamma + 1, 1, sampling),
-        _call(pair.draft, 1, gamma, sampling),
-    )
-    samples = [[_timed(clock, call) for call in calls] for _ in range(_COST_REPEATS)]
-    step, block, drafts = (statistics.median(column) for column in zip(*samples, strict=True))
-    return Costs(target_step=step, target_block=block, draft_step=drafts / gamma)
-
-
 @dataclass(frozen=True, kw_only=True)
 class _Job:
     """The same completions, decoded in either way."""
@@ -279,7 +225,7 @@ def _seconds(job: _Job, rounds: int, clock: Clock) -> tuple[list[float], list[fl
     plain, speculative = [], []
     for row in range(len(job.prompts)):
         pairs = [
-            (_timed(clock, job.plain, row, number), _timed(clock, job.speculative, row, number))
+            (timed(clock, job.plain, row, number), timed(clock, job.speculative, row, number))
             for number in range(rounds)
         ]
         plain.append(statistics.median(slow for slow, _ in pairs))
@@ -304,35 +250,6 @@ def _tokens_per_pass(
     reach = _NORMAL_95 * float(np.sqrt(np.sum(alphas * (1 - alphas)))) / total
     measured = Estimate(*clustered_interval(emitted, passes, confidence=_CONFIDENCE))
     return measured, Estimate(predicted, predicted - reach, predicted + reach), total
-
-
-def _call(
-    model: CachedModel, count: int, repeats: int, sampling: SamplingParams
-) -> Callable[[], None]:
-    """``repeats`` calls of ``count`` tokens after a fixed context, and the laws that they give.
-
-    A draft's steps follow each other as they do when decoding: the first one finds the processor's
-    caches full of the target, the others do not.
-    """
-    rng = np.random.default_rng(0)
-    context = min(_CONTEXT, model.max_length - repeats * count)
-    cache = model.new_cache()
-    model.forward(rng.integers(0, model.vocab_size, (1, context)), cache)
-    tokens = rng.integers(0, model.vocab_size, (1, count))
-
-    def call() -> None:
-        for _ in range(repeats):
-            warp_logits(to_numpy(model.forward(tokens, cache)), sampling)
-        cache.lengths[:] = context
-
-    call()
-    return call
-
-
-def _timed(clock: Clock, function: Callable[..., object], *arguments: int) -> float:
-    start = clock()
-    function(*arguments)
-    return clock() - start
 
 
 def _prompts(pair: Pair, prompts: Sequence[Sequence[int]] | None) -> Sequence[Sequence[int]]:

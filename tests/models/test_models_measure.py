@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from specverify.errors import InvalidInputError
-from specverify.models.measure import measure_costs, measure_pair
+from specverify.models.costs import measure_costs
+from specverify.models.measure import measure_pair
 from specverify.models.pairs import Pair, load_pair
 from specverify.sampler.trace import BlockTrace
 from specverify.theory.expected_tokens import expected_accepted_tokens
