@@ -82,7 +82,7 @@ def interception(fn: Callable[..., Any]) -> Iterator[Session]:
         _watch_globals(session)
         for name, generator in _held_generators(fn):
             session.watch(name, generator)
-        stack.enter_context(_replaced())
+        stack.enter_context(_replaced(fn))
         session.use_torch(stack)
         stack.callback(session.lifts.undo)
         lifting.current_lifts = session.lifts
@@ -107,16 +107,20 @@ def _digest(state: Any) -> tuple[bytes, int]:
 
 
 @contextmanager
-def _replaced() -> Iterator[None]:
+def _replaced(fn: Any) -> Iterator[None]:
     undo: list[tuple[dict[str, Any], str, Any]] = []
+    new = {
+        id(getattr(module, name)): function
+        for module, names in _PATCHED
+        for name, function in names.items()
+    }
+    for namespace, name in _bound_elsewhere(new, str(getattr(fn, "__module__", ""))):
+        undo.append((namespace, name, namespace[name]))
+        namespace[name] = new[id(namespace[name])]
     for module, names in _PATCHED:
-        originals = {id(getattr(module, name)): new for name, new in names.items()}
-        for namespace, name, value in _bound_elsewhere(module, originals):
-            undo.append((namespace, name, value))
-            namespace[name] = originals[id(value)]
-        for name, new in names.items():
+        for name, function in names.items():
             undo.append((vars(module), name, getattr(module, name)))
-            setattr(module, name, new)
+            setattr(module, name, function)
     try:
         yield
     finally:
@@ -124,29 +128,26 @@ def _replaced() -> Iterator[None]:
             namespace[name] = value
 
 
-_scanned: dict[str, dict[str, tuple[ModuleType, list[str]]]] = {}
 _LIBRARIES = ("numpy", "scipy", "torch", "sympy", "specverify.exact", "random", "math")
+_scanned: set[str] = set()
+_bound: list[tuple[dict[str, Any], str]] = []
 
 
-def _bound_elsewhere(
-    source: ModuleType, originals: dict[int, Any]
-) -> Iterator[tuple[dict[str, Any], str, Any]]:
-    """Names of other modules that were bound to functions of ``source`` by an earlier import."""
-    seen = _scanned.setdefault(source.__name__, {})
-    for module_name, module in list(sys.modules.items()):
-        known = seen.get(module_name)
-        if known is None or known[0] is not module:
-            known = seen[module_name] = (module, _hits(module_name, module, originals))
-        for name in known[1]:
-            value = vars(module).get(name)
-            if id(value) in originals:
-                yield vars(module), name, value
+def _bound_elsewhere(new: dict[int, Any], own: str) -> list[tuple[dict[str, Any], str]]:
+    """Names that an earlier import bound to replaced functions.
 
-
-def _hits(module_name: str, module: Any, originals: dict[int, Any]) -> list[str]:
-    if not isinstance(module, ModuleType) or module_name.startswith(_LIBRARIES):
-        return []
-    return [name for name, value in list(vars(module).items()) if id(value) in originals]
+    A module is searched once, when it is first seen; the caller's own each time, since it may still
+    grow.
+    """
+    for module_name in sys.modules.keys() - _scanned | {own, "__main__"}:
+        module = sys.modules.get(module_name)
+        first = module_name not in _scanned
+        _scanned.add(module_name)
+        if not isinstance(module, ModuleType) or module_name.startswith(_LIBRARIES):
+            continue
+        hits = [(vars(module), n) for n, value in list(vars(module).items()) if id(value) in new]
+        _bound.extend(hit for hit in hits if first or hit not in _bound)
+    return [(names, name) for names, name in _bound if id(names.get(name)) in new]
 
 
 def _held_generators(fn: Any, depth: int = 4) -> Iterator[tuple[str, Callable[[], Any]]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -97,7 +98,8 @@ def find_counterexample(
         max_examples=max_examples,
         database=None,
         deadline=None,
-        derandomize=False,
+        # No explanation phase: it would trace every line of every run.
+        phases=(hypothesis.Phase.generate, hypothesis.Phase.shrink),
         suppress_health_check=list(hypothesis.HealthCheck),
     )
     options: dict[str, Any] = {
@@ -139,6 +141,7 @@ def _cases(max_vocab: int, max_gamma: int) -> SearchStrategy[Any]:
         row = st.tuples(*[weight] * vocab).filter(any)
         return st.tuples(*[row] * count)
 
+    @lru_cache
     def case(size: tuple[int, int]) -> SearchStrategy[Any]:
         vocab, gamma = size
         return st.tuples(rows(vocab, gamma + 1), rows(vocab, gamma))
