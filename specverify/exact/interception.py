@@ -7,7 +7,8 @@ import random
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from types import FunctionType, ModuleType
+from functools import partial
+from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -150,39 +151,57 @@ def _bound_elsewhere(new: dict[int, Any], own: str) -> list[tuple[dict[str, Any]
     return [(names, name) for names, name in _bound if id(names.get(name)) in new]
 
 
-def _held_generators(fn: Any, depth: int = 4) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Real generators that a function's closures, defaults or module hold, as state readers."""
-    for name, value in _held_values(fn):
-        if isinstance(value, TracedGenerator):
-            continue
-        if isinstance(value, np.random.Generator):
-            yield f"the numpy generator {name!r}", _reader(value.bit_generator, "state")
-        elif isinstance(value, np.random.RandomState):
-            yield f"the numpy generator {name!r}", _reader(value, "get_state")
-        elif isinstance(value, random.Random):
-            yield f"the generator {name!r}", _reader(value, "getstate")
-        elif isinstance(value, FunctionType) and depth and value is not fn:
-            yield from _held_generators(value, depth - 1)
+def _held_generators(fn: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Real generators that a callable reaches by its closures, defaults, module or attributes."""
+    seen: set[int] = set()
+    level: list[tuple[str, Any]] = [("the function", fn)]
+    for _ in range(_DEPTH):
+        deeper: list[tuple[str, Any]] = []
+        for name, value in level:
+            if id(value) in seen or isinstance(value, TracedGenerator):
+                continue
+            seen.add(id(value))
+            reader = _state_reader(value)
+            if reader is None:
+                deeper.extend(_held_values(value))
+            else:
+                yield f"the generator {name!r}", reader
+        level = deeper
 
 
-def _reader(generator: Any, name: str) -> Callable[[], Any]:
-    def read() -> Any:
-        state = getattr(generator, name)
-        return repr(state() if callable(state) else state)
-
-    return read
+_DEPTH = 6
 
 
-def _held_values(fn: Any) -> Iterator[tuple[str, Any]]:
-    function = getattr(fn, "__func__", fn)
-    if not isinstance(function, FunctionType):
-        return
+def _state_reader(value: Any) -> Callable[[], Any] | None:
+    if isinstance(value, np.random.Generator):
+        return lambda: repr(value.bit_generator.state)
+    if isinstance(value, np.random.RandomState):
+        return lambda: repr(value.get_state())
+    if isinstance(value, random.Random):
+        return value.getstate
+    return None
+
+
+def _held_values(value: Any) -> Iterator[tuple[str, Any]]:
+    """What a function, method or object holds."""
+    if isinstance(value, MethodType):
+        yield from (("self", value.__self__), ("the function", value.__func__))
+    elif isinstance(value, partial):
+        yield from (("the function", value.func), *(("an argument", a) for a in value.args))
+        yield from value.keywords.items()
+    elif isinstance(value, FunctionType):
+        yield from _held_by_function(value)
+    elif not isinstance(value, type | ModuleType) and hasattr(value, "__dict__"):
+        yield from list(vars(value).items())
+
+
+def _held_by_function(function: FunctionType) -> Iterator[tuple[str, Any]]:
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
             yield name, cell.cell_contents
         except ValueError:  # an empty cell: a name not assigned yet
             continue
-    yield from ((name, value) for name, value in (function.__kwdefaults__ or {}).items())
+    yield from (function.__kwdefaults__ or {}).items()
     yield from (("a default", value) for value in function.__defaults__ or ())
     for name in function.__code__.co_names:
         if name in function.__globals__:

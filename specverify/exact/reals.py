@@ -32,7 +32,6 @@ class SymbolicReal:
     """
 
     __slots__ = ("form", "mirrored", "noise")
-    __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, noise: Noise, form: Form, mirrored: bool = False) -> None:
         self.noise, self.form, self.mirrored = noise, form, mirrored
@@ -335,6 +334,15 @@ class SymbolicReal:
     __trunc__ = __int__
 
     # --- exits that would need a number
+
+    def _no_number(self, *args: Any) -> NoReturn:
+        refuse("an operation", "that needs the value of a random real")
+
+    __abs__ = __round__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _no_number
+    __divmod__ = __rdivmod__ = __complex__ = __index__ = _no_number
+
+    def __hash__(self) -> int:
+        refuse("hash", "of a random real")
 
     def __float__(self) -> float:
         from specverify.exact.lifting import request_lift

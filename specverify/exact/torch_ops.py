@@ -84,6 +84,8 @@ def apply_symbolic(func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str
     Raises:
         UnsupportedRandomness: If it has no exact meaning on random values.
     """
+    if "out" in kwargs:
+        refuse(f"torch.{name}", "with out= on random values")
     in_place = name.endswith("_") and not name.startswith("_")
     base = name[:-1] if in_place else name
     if base in MOVES:
@@ -93,8 +95,6 @@ def apply_symbolic(func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str
     _settle_integers(args, kwargs)
     if not _still_symbolic(args, kwargs) or base in _LIKE:
         return func(*args, **kwargs)
-    if "out" in kwargs:
-        refuse(f"torch.{name}", "with out= on random values")
     if base in REDUCTIONS and not in_place:
         return reduce(base, func, args, kwargs)
     result, dtype = _arithmetic(base, func, args, kwargs)

@@ -102,6 +102,24 @@ def test_a_generator_built_before_is_noticed() -> None:
         enumerate_law(lambda: int(private.integers(2)))
 
 
+class Sampler:
+    """Keeps a generator of its own."""
+
+    def __init__(self) -> None:
+        self.rng = np.random.default_rng(0)
+
+    def draw(self) -> bool:
+        return bool(self.rng.random() < 0.999)
+
+
+def test_a_generator_that_an_object_keeps_is_noticed() -> None:
+    sampler = Sampler()
+    with pytest.raises(UnsupportedRandomness, match="rng"):
+        enumerate_law(sampler.draw, check_twice=0)
+    with pytest.raises(UnsupportedRandomness, match="rng"):
+        enumerate_law(lambda: sampler.draw(), check_twice=0)
+
+
 def test_a_private_python_generator_is_noticed() -> None:
     private = random.Random(0)
     with pytest.raises((UnsupportedRandomness, ReplayDivergence)):

@@ -187,6 +187,9 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "RandomState": lambda: np.random.RandomState(0).rand() < 0.5,
     "a bit generator": lambda: np.random.Generator(np.random.PCG64(0)).random() < 0.5,
     "struct": lambda: math.fsum([RNG.random(), 0.1]) < 0.5,
+    "rounded": lambda: round(RNG.random(), 1) < 0.5,
+    "hashed": lambda: RNG.random() in {0.5},
+    "remainder": lambda: (RNG.random() * 3) % 1 < 0.5,
     "attribute": lambda: RNG.random().is_integer(),
     "random probabilities": lambda: int(RNG.choice(2, p=[(u := RNG.random()), 1 - u])),
 }

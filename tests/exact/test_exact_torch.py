@@ -194,6 +194,7 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "noise after a race": _spent,
     "cast to an integer": lambda: (torch.rand(1) * 10).long(),
     "out": lambda: torch.rand(2, out=torch.empty(2)) < 0.5,
+    "cat with out": lambda: torch.cat([torch.rand(1)], out=torch.empty(1)) < 0.5,
     "math": lambda: math.fsum([torch.rand(1).item(), 0.0]) < 0.5,
 }
 
