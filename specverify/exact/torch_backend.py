@@ -7,8 +7,9 @@ symbolically only where a tensor has symbolic cells.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -233,6 +234,14 @@ class TorchSession:
             return bytes(_original["numpy"](torch.default_generator.get_state()).tobytes())
 
 
+def _eager() -> AbstractContextManager[Any]:
+    """Compiled functions run as they were written; nothing is compiled before dynamo is loaded."""
+    if "torch._dynamo" not in sys.modules:
+        return nullcontext()
+    stance: AbstractContextManager[Any] = torch.compiler.set_stance("force_eager")
+    return stance
+
+
 @contextmanager
 def torch_interception() -> Iterator[TorchSession]:
     """Intercept torch until the block ends."""
@@ -243,7 +252,7 @@ def torch_interception() -> Iterator[TorchSession]:
         for name, function in functions.items():
             setattr(torch, name, _constructor(function))
         torch.manual_seed = _refuse_seeding
-        with _Tracer():
+        with _eager(), _Tracer():
             yield TorchSession()
     finally:
         forget()

@@ -154,6 +154,15 @@ def test_torchscript_is_followed() -> None:
     assert math.isclose(law.probabilities[1], 0.5, abs_tol=1e-15)
 
 
+def test_compiled_code_is_followed_as_written() -> None:
+    @torch.compile(backend="eager")
+    def draw(probs: torch.Tensor) -> torch.Tensor:
+        return (probs / torch.empty_like(probs).exponential_()).argmax()
+
+    law = enumerate_law(lambda: draw(PROBS))
+    assert math.isclose(law.probabilities[1], 0.5, abs_tol=1e-15)
+
+
 def test_uninitialised_memory_shows() -> None:
     def careless() -> Any:
         weights = torch.empty(3)
