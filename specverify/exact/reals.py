@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from specverify.exact import algebra
 from specverify.exact.forms import Form, forward, increasing, inverse
 from specverify.exact.noise import Noise
 from specverify.exact.tape import active_tape, refuse
@@ -146,12 +147,9 @@ class SymbolicReal:
         """``self + constant``."""
         if constant == 0:
             return self
-        if not math.isfinite(constant):
-            return constant
-        kind, shift, scale, chain = self.form
-        if not chain and kind in "UEL":
-            return self._with(Form(kind, shift + constant, scale))
-        return self._step("add", constant)
+        return (
+            self._with(algebra.plus(self.form, constant)) if math.isfinite(constant) else constant
+        )
 
     def times(self, constant: float) -> Any:
         """``self * constant``."""
@@ -161,12 +159,18 @@ class SymbolicReal:
             return 0.0
         if not math.isfinite(constant):
             refuse("multiplication", f"a random value is multiplied by {constant}")
-        kind, shift, scale, chain = self.form
-        if chain:
-            return self._step("multiply", constant)
-        if kind in "UEL":
-            return self._with(Form(kind, shift * constant, scale * constant))
-        return self._with(Form(kind, shift, scale * constant))
+        return self._with(algebra.times(self.form, constant))
+
+    def over(self, divisor: float) -> Any:
+        """``self / divisor``, with IEEE's infinities."""
+        if divisor == 0:
+            sign = self.sign()
+            if sign == 0:
+                refuse("division", "a random value of unknown sign is divided by zero")
+            return math.copysign(math.inf, sign * math.copysign(1.0, divisor))
+        if not math.isfinite(divisor):
+            return 0.0 if math.isinf(divisor) else math.nan
+        return self._with(algebra.over(self.form, divisor))
 
     def power(self, exponent: float) -> Any:
         """``self ** exponent``, for values of one sign."""
@@ -179,30 +183,18 @@ class SymbolicReal:
             refuse("power", "the base may be negative")
         if sign < 0:
             return self.times(-1.0).power(-1.0).times(-1.0)
-        kind, shift, scale, chain = self.form
-        if not chain and kind in "UE" and shift == 0:
-            return self._with(Form("Q" if kind == "U" else "P", exponent, scale**exponent))
-        if not chain and kind in "PQ":
-            return self._with(Form(kind, shift * exponent, scale**exponent))
-        return self._step("power", exponent)
+        return self._with(algebra.power(self.form, exponent))
 
     def log(self) -> SymbolicReal:
         """Natural logarithm, for values that cannot be negative."""
         if self.sign() != 1:
             self._book_negative()
-        kind, shift, scale, chain = self.form
-        if not chain:
-            if kind == "U" and shift == 0:
-                return self._with(Form("E", math.log(scale), -1.0))
-            if kind == "U" and shift == -scale:
-                return SymbolicReal(self.noise, Form("E", math.log(shift), -1.0), not self.mirrored)
-            if kind == "E" and shift == 0:
-                return self._with(Form("L", math.log(scale), 1.0))
-            if kind == "P":
-                return self._with(Form("L", math.log(scale), shift))
-            if kind == "Q":
-                return self._with(Form("E", math.log(scale), -shift))
-        return self._step("log", 0.0)
+        form, mirror = algebra.log(self.form)
+        return SymbolicReal(self.noise, form, self.mirrored != mirror)
+
+    def exp(self) -> SymbolicReal:
+        """Exponential."""
+        return self._with(algebra.exp(self.form))
 
     def _book_negative(self) -> None:
         """Rounding can take a positive value below zero with a mass too small to matter."""
@@ -212,14 +204,6 @@ class SymbolicReal:
         if mass > _NEGLIGIBLE:
             refuse("log", f"of a random value that is negative with probability {mass:.3g}")
         self.noise.tape.slack += mass
-
-    def exp(self) -> SymbolicReal:
-        """Exponential."""
-        kind, shift, scale, chain = self.form
-        if not chain and kind in "EL":
-            exponent = -scale if kind == "E" else scale
-            return self._with(Form("Q" if kind == "E" else "P", exponent, math.exp(shift)))
-        return self._step("exp", 0.0)
 
     def clamp(self, low: float | None = None, high: float | None = None) -> Any:
         """The value moved into ``[low, high]``."""
@@ -233,15 +217,11 @@ class SymbolicReal:
                 continue
             if (bound >= largest) if below else (bound <= smallest):
                 return float(bound)
-            value = value._step(operation, float(bound))
+            value = value._with(algebra.then(value.form, operation, float(bound)))
         return value
 
     def _with(self, form: Form) -> SymbolicReal:
         return SymbolicReal(self.noise, form, self.mirrored)
-
-    def _step(self, operation: str, constant: float) -> SymbolicReal:
-        kind, shift, scale, chain = self.form
-        return self._with(Form(kind, shift, scale, (*chain, (operation, constant))))
 
     # --- python's operators
 
@@ -279,21 +259,6 @@ class SymbolicReal:
         if not _is_number(other):
             return _elementwise(self, other, "divide")
         return self.over(float(other))
-
-    def over(self, divisor: float) -> Any:
-        """``self / divisor``, with IEEE's infinities."""
-        if divisor == 0:
-            sign = self.sign()
-            if sign == 0:
-                refuse("division", "a random value of unknown sign is divided by zero")
-            return math.copysign(math.inf, sign * math.copysign(1.0, divisor))
-        if not math.isfinite(divisor):
-            return 0.0 if math.isinf(divisor) else math.nan
-        kind, shift, scale, chain = self.form
-        if not chain:
-            moved = shift if kind in "PQ" else shift / divisor
-            return self._with(Form(kind, moved, scale / divisor))
-        return self.times(1.0 / divisor)
 
     def __rtruediv__(self, other: Any) -> Any:
         return self.power(-1.0) * other
