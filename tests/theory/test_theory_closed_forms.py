@@ -87,6 +87,18 @@ def test_ties_go_to_the_smallest() -> None:
     assert optimal_gamma(0.5, np.nextafter(0.25, 1), verify_cost=1.25) == 1
 
 
+@pytest.mark.parametrize("seed", range(30))
+def test_within_rounding_of_a_tie_fractions_decide(seed) -> None:
+    """Costs at and beside the one where gamma and gamma + 1 tie: floats alone err on a quarter."""
+    rng = np.random.default_rng(seed)
+    alpha, gamma = rng.uniform(0.1, 0.95), int(rng.integers(1, 8))
+    gain = alpha ** (gamma + 1)
+    tie = gain / (expected_accepted_tokens(alpha, gamma) - gamma * gain)
+    for c in (np.nextafter(tie, 0), tie, np.nextafter(tie, 1)):
+        speedups = exact_speedups(alpha, c, 1.0, 12, bonus=True)
+        assert optimal_gamma(alpha, c, max_gamma=12) == speedups.index(max(speedups)) + 1
+
+
 def test_optimal_gamma_over_a_grid() -> None:
     alphas, costs = np.meshgrid(np.linspace(0, 1, 21), np.linspace(0, 0.5, 11))
     best = optimal_gamma(alphas, costs, max_gamma=30)
