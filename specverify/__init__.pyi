@@ -19,6 +19,8 @@ from .exact.scenario import BlockScenario as BlockScenario
 from .exact.search import Counterexample as Counterexample
 from .exact.search import find_counterexample as find_counterexample
 from .models.gpt import GPTModel as GPTModel
+from .models.measure import PairMeasurement as PairMeasurement
+from .models.measure import measure_pair as measure_pair
 from .models.pairs import Pair as Pair
 from .models.pairs import load_pair as load_pair
 from .models.step import model_step as model_step
@@ -73,5 +75,3 @@ from .theory.stopped_decode import stopped_decode_law as stopped_decode_law
 from .warping import SamplingParams as SamplingParams
 from .warping import warp_logits as warp_logits
 from .warping import warp_probs as warp_probs
-from .models.measure import PairMeasurement as PairMeasurement
-from .models.measure import measure_pair as measure_pair

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from specverify import errors
+import specverify.errors as errors
 
 __all__ = ["Failure", "Ready", "Setup", "Task", "read_frame", "write_frame"]
 
