@@ -98,7 +98,7 @@ def measurement_row(result: PairMeasurement) -> dict[str, str]:
         "iid formula": f"{result.iid_tokens_per_pass:.3f}",
         "c": f"{result.costs.draft_ratio:.3f}",
         "verify cost": f"{result.costs.verify_ratio:.2f}",
-        "speedup": f"{result.speedup.value:.2f}",
+        "speedup": _bounded(result.speedup, 2),
         "predicted speedup": f"{result.predicted_speedup:.2f}",
     }
 
@@ -120,5 +120,5 @@ def _show(found: list[PairMeasurement]) -> None:
         say(f"gamma {result.gamma}: {measurement_sentence(result)}")
 
 
-def _bounded(value: Estimate) -> str:
-    return f"{value.value:.3f} [{value.low:.3f}, {value.high:.3f}]"
+def _bounded(value: Estimate, digits: int = 3) -> str:
+    return f"{value.value:.{digits}f} [{value.low:.{digits}f}, {value.high:.{digits}f}]"
