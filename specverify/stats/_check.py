@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from specverify.distributions import check_distribution
 from specverify.errors import InvalidInputError
 
 __all__ = ["Floats", "Ints", "as_counts", "as_probs", "check_fraction", "check_rng"]
@@ -14,19 +15,20 @@ __all__ = ["Floats", "Ints", "as_counts", "as_probs", "check_fraction", "check_r
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 
-_ROUNDING = 1e-12
+_ROUNDING, _SINGLE = 1e-12, 1e-4
 
 
 def as_probs(argument: str, probs: Any) -> Floats:
     """``probs`` as float64, refused unless its rows are distributions."""
-    from specverify.distributions import check_distribution
-
     values: Floats = np.asarray(probs, dtype=np.float64)
-    # Rows may have been computed in float32 and cast: that much slack, then exact ones.
-    check_distribution(argument, values, tolerance=1e-4)
-    total = values.sum(axis=-1, keepdims=True)
+    total = values.sum(axis=-1, keepdims=True) if values.ndim else values
+    off = np.abs(total - 1)
+    # Rows may have been computed in float32 and cast: that much slack, then exact ones. Two passes
+    # say that all is well (NaN says it is not); the full check finds the words for what is wrong.
+    if values.size == 0 or not (np.all(off <= _SINGLE) and values.min() >= 0):
+        check_distribution(argument, values, tolerance=_SINGLE)
     # Rows that are right to rounding stay bit for bit: equal entries of two laws remain equal.
-    if np.all(np.abs(total - 1) <= _ROUNDING):
+    if np.all(off <= _ROUNDING):
         return values
     law: Floats = values / total
     return law
