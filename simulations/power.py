@@ -98,7 +98,8 @@ def bets_path(bets: ContextBets) -> Callable[[Any, Any], Any]:
 
 def best_fixed_n(law: Any, target: Any, draft: Any) -> int:
     """Least n at which a chi-square test has a power of 90 %, over five widths of cells by rank and
-    the cells by target/draft; -1 if none does below 1e8."""
+    the cells by target/draft; -1 if none does below 1e8.
+    """
     best = math.inf
     for part in standard_partitions(target, draft)[:2]:
         lean = chi_square_distance(law, target, part.cells)

@@ -204,8 +204,10 @@ def _cell_counts(tokens: Ints, often: Floats, part: Partition) -> Floats:
 
 def _learnt(counts: Floats, part: Partition) -> Floats:
     """Dirichlet bets of one partition, one for each concentration."""
+    seen = counts > 0  # a cell without a count brings a factor of one
+    counts, probs = counts[seen], part.probs[seen]
     strengths = _CONCENTRATIONS * len(part.probs)
-    return np.array([dirichlet_log_e(counts, part.probs, strength) for strength in strengths])
+    return np.array([dirichlet_log_e(counts, probs, strength) for strength in strengths])
 
 
 def _learning_steps(ids: Ints, possible: Bools, start: Ints, part: Partition) -> Floats:

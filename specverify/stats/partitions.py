@@ -78,15 +78,17 @@ class _Along:
         else:
             quantile = np.minimum(self._middle * size, size - 1).astype(np.int32)
             fresh = np.diff(quantile, prepend=-1) > 0
-            number, starts = np.cumsum(fresh) - 1, np.flatnonzero(fresh)
+            starts = np.flatnonzero(fresh)
+            number = np.repeat(np.arange(len(starts)), np.diff(starts, append=support))
         cells = np.full(self._vocab, IMPOSSIBLE, dtype=np.int64)
         cells[self._order[:support]] = number
         return Partition(name, cells, np.add.reduceat(self._probs, starts))
 
 
 def _by_sign(target_probs: Floats, draft_probs: Floats) -> Partition:
-    below = (target_probs <= draft_probs).astype(np.int64)
-    mass = np.array([target_probs[below == 0].sum(), target_probs[below == 1].sum()])
-    if not mass.all():
-        below, mass = np.zeros_like(below), mass[mass > 0]
-    return Partition("target above draft", np.where(target_probs > 0, below, IMPOSSIBLE), mass)
+    below = target_probs <= draft_probs
+    mass = np.array([target_probs @ ~below, target_probs @ below])
+    cells = below.astype(np.int64) if mass.all() else np.zeros(len(below), dtype=np.int64)
+    return Partition(
+        "target above draft", np.where(target_probs > 0, cells, IMPOSSIBLE), mass[mass > 0]
+    )
