@@ -81,11 +81,7 @@ class BlockSampler:
             for _ in range(n):
                 completions.append(self._completion(blocks))
         except ImplementationError as error:
-            tally.error = {
-                "type": type(error).__name__,
-                "message": error.message,
-                "case": error.case,
-            }
+            tally.fail(error)
         count_completions(tally, self._scenario, completions)
         count_blocks(tally, self._scenario, blocks)
         tally.table("calls", (1,))[0] += self._calls

@@ -109,12 +109,15 @@ def path_law(chain: Chain, length: int) -> Floats:
     return law
 
 
-def accepted_pmf(chain: Chain, gamma: int, *, matching: bool = False) -> Floats:
-    """Law of the number of accepted drafts in the first block.
+def accepted_pmf(
+    chain: Chain, gamma: int, *, context: int | None = None, matching: bool = False
+) -> Floats:
+    """Law of the number of accepted drafts in a block that starts at the first row.
 
     Args:
         chain: The rows.
         gamma: Drafted tokens.
+        context: Context of the first row; that of the chain's start when None.
         matching: Probability that a drafted ``x`` is accepted: ``min(1, target/draft)`` of the
             standard rule, or ``target(x)`` of sample-and-match.
 
@@ -126,7 +129,7 @@ def accepted_pmf(chain: Chain, gamma: int, *, matching: bool = False) -> Floats:
     """
     kept = chain.target * chain.draft if matching else np.minimum(chain.target, chain.draft)
     reached = np.zeros(chain.contexts)
-    reached[chain.context(chain.start)] = 1.0
+    reached[chain.context(chain.start) if context is None else context] = 1.0
     survival = [1.0]
     for position in range(gamma):
         tokens = reached @ kept[position]

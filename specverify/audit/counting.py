@@ -15,14 +15,19 @@ from specverify.audit.tally import Tally
 __all__ = [
     "MAX_PATHS",
     "Block",
+    "Round",
     "block_number",
     "count_blocks",
     "count_completions",
+    "count_rounds",
     "pair_classes",
 ]
 
 Block: TypeAlias = tuple[list[int], list[int], int | None]
 """Drafts, emitted tokens, and the reported number of accepted drafts."""
+
+Round: TypeAlias = tuple[int, list[int], list[int], int | None]
+"""Token before the round, and the round's block."""
 
 MAX_PATHS = 2048
 """Joint laws are counted whole up to this many completions, else by neighbouring pairs."""
@@ -91,24 +96,30 @@ def count_blocks(tally: Tally, scenario: Scenario, blocks: list[Block]) -> None:
     """Count the first blocks: tokens by position in the block, accepted drafts, counters."""
     if not blocks:
         return
-    gamma = scenario.gamma
-    accepted = np.array([_prefix(drafts, emitted) for drafts, emitted, _ in blocks])
-    lengths = np.array([len(emitted) for _, emitted, _ in blocks])
-    outcomes = tally.table("blocks", (gamma + 1, gamma + 2))
-    np.add.at(outcomes, (accepted, lengths), 1)
-    reported = [
-        (count, accepted[i], lengths[i])
-        for i, (_, _, count) in enumerate(blocks)
-        if count is not None
-    ]
-    if reported:
-        _count_reports(tally, np.array(reported))
+    count_rounds(tally, scenario, [(scenario.chain.start, *block) for block in blocks])
     emitted = [emitted for _, emitted, _ in blocks]
     _count_positions(tally, scenario, emitted)
-    if scenario.length == gamma + 1 and (scenario.vocab_size + 1) ** (gamma + 1) <= 2 * MAX_PATHS:
-        outcomes = tally.table("block-path", ((scenario.vocab_size + 1) ** (gamma + 1),))
+    size = (scenario.vocab_size + 1) ** (scenario.gamma + 1)
+    if size <= 2 * MAX_PATHS:
+        paths = tally.table("block-path", (size,))
         for tokens in emitted:
-            outcomes[block_number(tokens, scenario)] += 1
+            paths[block_number(tokens, scenario)] += 1
+
+
+def count_rounds(tally: Tally, scenario: Scenario, rounds: list[Round]) -> None:
+    """Count accepted drafts and emitted tokens of rounds, by the context they start from."""
+    if not rounds:
+        return
+    gamma, chain = scenario.gamma, scenario.chain
+    outcomes = tally.table("blocks", (chain.contexts, gamma + 1, gamma + 2))
+    reports = []
+    for previous, drafts, emitted, reported in rounds:
+        accepted = _prefix(drafts, emitted)
+        outcomes[chain.context(previous), accepted, len(emitted)] += 1
+        if reported is not None:
+            reports.append((reported, accepted, len(emitted)))
+    if reports:
+        _count_reports(tally, np.array(reports))
 
 
 def block_number(tokens: Sequence[int], scenario: Scenario) -> int:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from specverify.audit.checks.efficiency import fitting_scheme, reports_finding
+import numpy as np
+
+from specverify.audit.checks.efficiency import block_outcomes, fitting_scheme, reports_finding
 from specverify.audit.scenarios import Scenario
 from specverify.audit.schemes import STANDARD, Scheme, mean_length
 from specverify.audit.tally import Tally
@@ -33,6 +35,9 @@ def find_all(
     if any(c.name.startswith("reproducible") and c.verdict is Verdict.FAIL for c in checks):
         text = "an equal seed gives different answers: randomness comes from elsewhere too"
         found.append(Finding(code="not-reproducible", text=text))
+    if any(tally.total("trace") and tally.arrays["trace"][1] for tally in tallies.values()):
+        text = "the trace's emitted tokens are not the completion"
+        found.append(Finding(code="trace-differs", text=text))
     return tuple(found)
 
 
@@ -41,13 +46,14 @@ def _scheme_finding(
 ) -> Finding:
     data: dict[str, Any] = {}
     for scenario in scenarios:
-        outcomes = tallies[scenario.name].arrays["blocks"].sum(axis=0)
+        outcomes = block_outcomes(tallies[scenario.name], scenario)
+        lengths = outcomes.sum(axis=(0, 1))
         row = {
-            "measured": float(outcomes @ range(len(outcomes))) / max(1, int(outcomes.sum())),
-            "standard": mean_length(STANDARD, scenario),
+            "measured": float(lengths @ np.arange(len(lengths))) / max(1, int(lengths.sum())),
+            "standard": mean_length(STANDARD, scenario, outcomes),
         }
         if scheme is not None:
-            row["this_scheme"] = mean_length(scheme, scenario)
+            row["this_scheme"] = mean_length(scheme, scenario, outcomes)
         data[scenario.name] = row
     if scheme is None:
         text = "acceptance and tokens/pass follow neither the standard rule nor a known scheme"
@@ -94,6 +100,6 @@ def _headline(
 def _broken(checks: Sequence[CheckResult]) -> str:
     failed = [c for c in checks if c.family is Family.LAW and c.verdict is Verdict.FAIL]
     told = [c for c in failed if c.diagnosis is not None and c.diagnosis.position is not None]
-    first = (told or failed)[0]
+    first = min(told or failed, key=lambda check: check.p_value or 0.0)
     text = "" if first.diagnosis is None else f": {first.diagnosis.text}"
     return f"the emitted law is not the target's in {len(failed)} checks{text} ({first.name})"

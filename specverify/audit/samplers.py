@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from specverify.audit.blocks import BlockSampler, block_case
+from specverify.audit.decoding import DecodeSampler, decode_case
 from specverify.audit.forms import Form
 from specverify.audit.observer import Observer
 from specverify.audit.scenarios import Scenario, find
@@ -55,9 +56,13 @@ class Bench:
         scenario = find(self._target.form, name)
         if self._target.form is Form.VERIFY:
             return BlockSampler(self._target, scenario, self._observer)
+        if self._target.form is Form.DECODE:
+            return DecodeSampler(self._target, scenario, self._observer)
         raise InvalidInputError("form", f"{self._target.form} has no sampler")
 
 
 def call_case(scenario: Scenario, note: Sequence[int]) -> dict[str, Any]:
     """The input of the call that a note was taken of."""
-    return block_case(scenario, note)
+    return (
+        decode_case(scenario, note) if scenario.form is Form.DECODE else block_case(scenario, note)
+    )

@@ -203,7 +203,8 @@ def _build(name: str, form: Form) -> Scenario:
     given = 1 if form is Form.DECODE else 2 * plan.gamma + 1
     target, draft = plan.recipe(rng, given)
     if form is Form.DECODE:
-        target, draft = (np.repeat(side, length, axis=0) for side in (target, draft))
+        known = max(length, plan.gamma + 1)
+        target, draft = (np.repeat(side, known, axis=0) for side in (target, draft))
     return Scenario(
         name=name,
         form=form,

@@ -11,7 +11,7 @@ from specverify.audit.chains import accepted_pmf
 from specverify.audit.evidence import Stratum
 from specverify.audit.scenarios import Scenario
 
-__all__ = ["SCHEMES", "STANDARD", "Scheme", "block_stratum", "length_stratum", "mean_length"]
+__all__ = ["SCHEMES", "STANDARD", "Scheme", "block_strata", "length_strata", "mean_length"]
 
 _SLACK = 1e-7
 """Probability left to what a scheme rules out: a rounded ratio may reject where one is exact."""
@@ -33,9 +33,11 @@ class Scheme:
     matching: bool = False
     bonus: bool = True
 
-    def outcome_law(self, scenario: Scenario) -> NDArray[np.float64]:
+    def outcome_law(self, scenario: Scenario, context: int) -> NDArray[np.float64]:
         """Joint law of accepted drafts (rows) and emitted tokens, ``(gamma + 1, gamma + 2)``."""
-        accepted = accepted_pmf(scenario.chain, scenario.gamma, matching=self.matching)
+        accepted = accepted_pmf(
+            scenario.chain, scenario.gamma, context=context, matching=self.matching
+        )
         law = np.zeros((scenario.gamma + 1, scenario.gamma + 2))
         for count, probability in enumerate(accepted):
             corrected = count < scenario.gamma or self.bonus
@@ -69,14 +71,41 @@ SCHEMES = (
 )
 
 
-def block_stratum(scheme: Scheme, scenario: Scenario, outcomes: NDArray[np.int64]) -> Stratum:
-    """Counts of block outcomes in the cells that the scheme allows, the others as one."""
-    return _with_rest(scheme.outcome_law(scenario), outcomes)
+def block_strata(scheme: Scheme, scenario: Scenario, outcomes: NDArray[np.int64]) -> list[Stratum]:
+    """Counts of block outcomes by context, in the cells that the scheme allows, others as one.
+
+    Args:
+        scheme: What is predicted.
+        scenario: The rows.
+        outcomes: Blocks by context, accepted drafts and emitted tokens.
+    """
+    return [
+        _with_rest(scheme.outcome_law(scenario, context), outcomes[context])
+        for context in _seen(outcomes)
+    ]
 
 
-def length_stratum(scheme: Scheme, scenario: Scenario, lengths: NDArray[np.int64]) -> Stratum:
-    """Counts of emitted lengths, from 0, in the cells that the scheme allows, others as one."""
-    return _with_rest(scheme.outcome_law(scenario).sum(axis=0), lengths)
+def length_strata(scheme: Scheme, scenario: Scenario, outcomes: NDArray[np.int64]) -> list[Stratum]:
+    """Counts of emitted lengths by context, in the cells that the scheme allows."""
+    return [
+        _with_rest(scheme.outcome_law(scenario, context).sum(axis=0), outcomes[context].sum(axis=0))
+        for context in _seen(outcomes)
+    ]
+
+
+def mean_length(scheme: Scheme, scenario: Scenario, outcomes: NDArray[np.int64]) -> float:
+    """Expected emitted tokens of a block, over the contexts that blocks started from."""
+    weights = outcomes.sum(axis=(1, 2))
+    sizes = np.arange(scenario.gamma + 2)
+    means = [
+        float(scheme.outcome_law(scenario, context).sum(axis=0) @ sizes) * weights[context]
+        for context in _seen(outcomes)
+    ]
+    return sum(means) / max(1, int(weights.sum()))
+
+
+def _seen(outcomes: NDArray[np.int64]) -> list[int]:
+    return [int(context) for context in np.flatnonzero(outcomes.sum(axis=(1, 2)))]
 
 
 def _with_rest(law: NDArray[np.float64], outcomes: NDArray[np.int64]) -> Stratum:
@@ -85,9 +114,3 @@ def _with_rest(law: NDArray[np.float64], outcomes: NDArray[np.int64]) -> Stratum
     probs = np.append(law[allowed], 0.0) * (1 - _SLACK)
     probs[-1] = 1 - probs.sum()
     return Stratum(counts.astype(np.int64), probs)
-
-
-def mean_length(scheme: Scheme, scenario: Scenario) -> float:
-    """Expected emitted tokens of one block."""
-    lengths = scheme.outcome_law(scenario).sum(axis=0)
-    return float(lengths @ np.arange(len(lengths)))

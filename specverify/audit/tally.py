@@ -8,6 +8,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from specverify.errors import ImplementationError
+
 __all__ = ["Tally", "merge_all"]
 
 Counts = NDArray[np.int64]
@@ -60,6 +62,11 @@ class Tally:
     def note(self, kind: str, case: dict[str, Any]) -> None:
         """Keep the first case of its kind."""
         self.cases.setdefault(kind, case)
+
+    def fail(self, error: ImplementationError) -> None:
+        """Keep the error that ended the shard, with its input."""
+        kind = type(error).__name__
+        self.error = {"type": kind, "message": error.message, "case": error.case}
 
     def add(self, other: Tally) -> None:
         """Add the counts of a later shard."""

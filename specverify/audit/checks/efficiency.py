@@ -15,15 +15,26 @@ from specverify.audit.schemes import (
     SCHEMES,
     STANDARD,
     Scheme,
-    block_stratum,
-    length_stratum,
+    block_strata,
+    length_strata,
     mean_length,
 )
 from specverify.audit.tally import Tally
 from specverify.audit.terms import Terms
 from specverify.results import CheckResult, Family, Finding, Verdict
 
-__all__ = ["check_acceptance", "check_length", "fitting_scheme", "reports_finding", "tests"]
+__all__ = [
+    "block_outcomes",
+    "check_acceptance",
+    "check_length",
+    "fitting_scheme",
+    "reports_finding",
+    "tests",
+]
+
+
+_SLACK = 1e-7
+"""Probability left to what is certain: a rounded ratio may reject where the exact one is 1."""
 
 
 def tests(scenario: Scenario) -> int:
@@ -42,11 +53,10 @@ def check_length(scenario: Scenario, tally: Tally, terms: Terms) -> CheckResult:
     Returns:
         ``length[scenario]``; fails where the standard rule is not followed.
     """
-    outcomes = _outcomes(tally, scenario)
-    lengths = length_stratum(STANDARD, scenario, outcomes.sum(axis=0))
-    evidence = weigh([lengths], confidence=terms.confidence)
-    measured, error = _mean(outcomes.sum(axis=0))
-    expected = mean_length(STANDARD, scenario)
+    outcomes = block_outcomes(tally, scenario)
+    evidence = weigh(length_strata(STANDARD, scenario, outcomes), confidence=terms.confidence)
+    measured, error = _mean(outcomes.sum(axis=(0, 1)))
+    expected = mean_length(STANDARD, scenario, outcomes)
     return _result(
         "length",
         scenario,
@@ -74,27 +84,30 @@ def check_acceptance(scenario: Scenario, tally: Tally, terms: Terms) -> CheckRes
     Returns:
         ``acceptance[scenario]``; fails where the standard rule is not followed.
     """
-    accepted = _outcomes(tally, scenario).sum(axis=1)
-    tested = accepted[::-1].cumsum()[::-1]
-    survival = np.maximum(accepted_pmf(scenario.chain, scenario.gamma)[::-1].cumsum()[::-1], 0)
-    strata, measured, expected = [], [], []
-    for position in range(scenario.gamma):
-        reached = survival[position] > 1e-12
-        rate = float(survival[position + 1] / survival[position]) if reached else 0.0
-        hits, trials = int(tested[position + 1]), int(tested[position])
-        slack = min(max(rate, 1e-7), 1 - 1e-7)
-        strata.append(Stratum(np.array([hits, trials - hits]), np.array([slack, 1 - slack])))
-        measured.append(hits / trials if trials else None)
-        expected.append(rate)
+    accepted = block_outcomes(tally, scenario).sum(axis=2)
+    tested = accepted[:, ::-1].cumsum(axis=1)[:, ::-1]
+    strata, expected = [], np.zeros(scenario.gamma)
+    for context in np.flatnonzero(tested[:, 0]):
+        rates = _rates(scenario, int(context))
+        for position, rate in enumerate(rates):
+            hits, trials = tested[context, position + 1], tested[context, position]
+            chance = min(max(rate, _SLACK), 1 - _SLACK)
+            strata.append(Stratum(np.array([hits, trials - hits]), np.array([chance, 1 - chance])))
+            expected[position] += rate * trials
     evidence = weigh(strata, confidence=terms.confidence)
-    first = "none tested" if measured[0] is None else f"{measured[0]:.4f}"
+    trials = tested.sum(axis=0)
+    measured = [_ratio(trials[i + 1], trials[i]) for i in range(scenario.gamma)]
+    rates = [_ratio(expected[i], trials[i]) for i in range(scenario.gamma)]
+    message = "no draft was tested"
+    if measured[0] is not None:
+        message = f"first draft accepted {measured[0]:.4f}, 1 - TV {rates[0]:.4f}"
     return _result(
         "acceptance",
         scenario,
         evidence,
         terms,
-        params={"accepted_over_tested": measured, "one_minus_tv": expected},
-        message=f"first draft accepted {first}, 1 - TV {expected[0]:.4f}",
+        params={"accepted_over_tested": measured, "one_minus_tv": rates},
+        message=message,
     )
 
 
@@ -105,7 +118,7 @@ def fitting_scheme(
     for scheme in SCHEMES:
         worst = min(
             (
-                weigh([block_stratum(scheme, s, _outcomes(tallies[s.name], s))]).p_value
+                weigh(block_strata(scheme, s, block_outcomes(tallies[s.name], s))).p_value
                 for s in scenarios
                 if s.name in tallies
             ),
@@ -140,23 +153,38 @@ def reports_finding(tallies: Mapping[str, Tally]) -> Finding | None:
     return None
 
 
-def _outcomes(tally: Tally, scenario: Scenario) -> NDArray[np.int64]:
-    """First blocks by accepted drafts and emitted tokens, shape ``(gamma + 1, gamma + 2)``.
+def block_outcomes(tally: Tally, scenario: Scenario) -> NDArray[np.int64]:
+    """Blocks by context, accepted drafts and emitted tokens.
 
     Where bonus tokens occur, a block's last token is no accepted draft, whatever its id: a wrong
     residual may draw the rejected draft again, and that must not count as acceptance.
+
+    Returns:
+        Counts, shape ``(contexts, gamma + 1, gamma + 2)``.
     """
     gamma = scenario.gamma
-    seen = tally.table("blocks", (gamma + 1, gamma + 2))
-    if not seen[:, gamma + 1].any():
+    seen = tally.table("blocks", (scenario.chain.contexts, gamma + 1, gamma + 2))
+    if not seen[..., gamma + 1].any():
         return seen
-    outcomes = np.zeros_like(seen)
-    for length in range(1, gamma + 2):
-        column = seen[:, length].copy()
-        column[length - 1] += column[length:].sum()
-        column[length:] = 0
-        outcomes[:, length] = column
+    outcomes = seen.copy()
+    for length in range(1, gamma + 1):
+        outcomes[:, length - 1, length] += outcomes[:, length:, length].sum(axis=1)
+        outcomes[:, length:, length] = 0
     return outcomes
+
+
+def _rates(scenario: Scenario, context: int) -> list[float]:
+    """Acceptance probability at each position of a block, once it is reached."""
+    pmf = accepted_pmf(scenario.chain, scenario.gamma, context=context)
+    survival = pmf[::-1].cumsum()[::-1]
+    return [
+        float(survival[i + 1] / survival[i]) if survival[i] > 1e-12 else 0.0
+        for i in range(scenario.gamma)
+    ]
+
+
+def _ratio(part: float, whole: float) -> float | None:
+    return float(part / whole) if whole else None
 
 
 def _mean(lengths: NDArray[np.int64]) -> tuple[float, float]:
@@ -178,7 +206,7 @@ def _result(
     adjusted = terms.adjusted(evidence.p_value)
     failed = adjusted <= terms.false_alarm
     found = detectable_tv(evidence.n, max(evidence.dof, 1), terms.level, power=terms.power)
-    seen = Verdict.PASS if evidence.n else Verdict.INCONCLUSIVE
+    seen = Verdict.PASS if evidence.n else Verdict.SKIP
     return CheckResult(
         name=f"{check}[{scenario.name}]",
         family=Family.EFFICIENCY,

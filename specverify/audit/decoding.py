@@ -1,0 +1,193 @@
+"""Sampling a decoder: whole loops over step functions whose every law is known."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from specverify._arrays import to_numpy
+from specverify.audit.calls import guarded, invoke, read_tokens, split_result, to_framework
+from specverify.audit.counting import Round, count_completions, count_rounds
+from specverify.audit.observer import Observer
+from specverify.audit.randomness import make_generator, seed_global_generators
+from specverify.audit.scenarios import Scenario
+from specverify.audit.tally import Tally
+from specverify.audit.targets import Target
+from specverify.errors import ImplementationError, InputMutatedError, InvalidEmissionError
+
+__all__ = ["DecodeSampler", "decode_case"]
+
+_PROBED_CALLS = 8
+
+
+class DecodeSampler:
+    """Runs one scenario of the decode form.
+
+    Args:
+        target: The implementation.
+        scenario: The rows, the same at every position.
+        observer: Told of every call.
+    """
+
+    def __init__(self, target: Target, scenario: Scenario, observer: Observer) -> None:
+        self._target = target
+        self._scenario = scenario
+        self._observer = observer
+        chain = scenario.chain
+        self._target_step = _step(to_framework(chain.target[0], target.framework), "target_step")
+        self._draft_step = _step(to_framework(chain.draft[0], target.framework), "draft_step")
+        self._calls = 0
+
+    def run(self, n: int, seeds: np.random.SeedSequence, *, probe: bool = False) -> Tally:
+        """Decode ``n`` completions.
+
+        Args:
+            n: Number of completions.
+            seeds: Source of the implementation's randomness.
+            probe: Whether to look for answers that a seed does not fix, before sampling.
+
+        Returns:
+            The counts; with ``error`` where the implementation misbehaved, and everything that
+            was sampled before.
+        """
+        tally, started, self._calls = Tally(), time.perf_counter(), 0
+        first, second = (int(word >> 1) for word in seeds.generate_state(2, np.uint64))
+        completions: list[list[int]] = []
+        rounds: list[Round] = []
+        try:
+            if probe:
+                self._probe(tally, first)
+            generator = make_generator(self._target.framework, first)
+            seed_global_generators(second)
+            for number in range(n):
+                tokens, trace = self._call(number, generator)
+                completions.append(tokens)
+                self._read_trace(tally, tokens, trace, rounds)
+        except ImplementationError as error:
+            tally.fail(error)
+        count_completions(tally, self._scenario, completions)
+        count_rounds(tally, self._scenario, rounds)
+        tally.table("calls", (1,))[0] += self._calls
+        tally.seconds = time.perf_counter() - started
+        return tally
+
+    def _call(self, number: int, generator: Any) -> tuple[list[int], Any]:
+        scenario = self._scenario
+        prompt = to_framework(_prompt(scenario), self._target.framework)
+        steps = (self._target_step, self._draft_step)
+        arguments = (prompt, *steps, scenario.gamma, scenario.length)
+        self._calls += 1
+        self._observer.begin((number,))
+        try:
+            result = guarded(lambda: invoke(self._target, arguments, generator))
+            self._observer.end()
+            emitted, trace = split_result(result)
+            tokens = self._completion(emitted)
+            if to_numpy(prompt).tolist() != _prompt(scenario):
+                raise InputMutatedError("wrote into its argument prompt")
+        except ImplementationError as error:
+            self._observer.end()
+            error.case = error.case or decode_case(scenario, (number,))
+            raise
+        return tokens, trace
+
+    def _completion(self, emitted: Any) -> list[int]:
+        asked = self._scenario.length
+        most = asked + len(_prompt(self._scenario)) + self._scenario.gamma + 1
+        tokens = read_tokens(emitted, most, self._scenario.vocab_size)
+        if len(tokens) != asked:
+            prompt = _prompt(self._scenario)
+            longer = len(tokens) == asked + len(prompt) and tokens[: len(prompt)] == prompt
+            hint = "; the prompt seems to be included" if longer else ""
+            raise InvalidEmissionError(f"returned {len(tokens)} tokens for {asked} asked{hint}")
+        return tokens
+
+    def _read_trace(self, tally: Tally, tokens: list[int], trace: Any, rounds: list[Round]) -> None:
+        """Keep the rounds whose end the length asked for could not cut."""
+        entries = _entries(trace)
+        if entries is None:
+            return
+        start, previous = 0, self._scenario.chain.start
+        told: list[int] = []
+        for proposed, accepted, emitted in entries:
+            room = self._scenario.length - start
+            if len(proposed) == self._scenario.gamma and room > self._scenario.gamma:
+                rounds.append((previous, proposed, emitted, accepted))
+            start += len(emitted)
+            told += emitted
+            previous = emitted[-1] if emitted else previous
+        matches = told[: len(tokens)] == tokens
+        tally.table("trace", (2,))[int(not matches)] += 1
+        if not matches:
+            tally.note("trace", {"tokens": tokens, "emitted_by_trace": told})
+
+    def _probe(self, tally: Tally, seed: int) -> None:
+        repeats = tally.table("repeats", (2,))
+        for number in range(_PROBED_CALLS):
+            answers = []
+            for _ in range(2):
+                seed_global_generators(seed + number)
+                generator = make_generator(self._target.framework, seed + number)
+                answers.append(self._call(number, generator)[0])
+            repeats[int(answers[0] != answers[1])] += 1
+            if answers[0] != answers[1]:
+                case = decode_case(self._scenario, (number,))
+                tally.note("not-reproducible", case | {"answers": answers})
+
+
+def decode_case(scenario: Scenario, note: Sequence[int]) -> dict[str, Any]:
+    """The input of a call, JSON-compatible, from the observer's note of it."""
+    case: dict[str, Any] = {
+        "scenario": scenario.name,
+        "prompt": _prompt(scenario),
+        "gamma": scenario.gamma,
+        "max_new_tokens": scenario.length,
+        "call": next(iter(note), None),
+    }
+    if scenario.vocab_size <= 64:
+        case["target_table"] = scenario.chain.target[0].tolist()
+        case["draft_table"] = scenario.chain.draft[0].tolist()
+    return case
+
+
+def _prompt(scenario: Scenario) -> list[int]:
+    # Two tokens, of which the last alone matters: a loop that looks at the first is seen.
+    return [scenario.vocab_size - 1, scenario.chain.start]
+
+
+def _step(table: Any, name: str) -> Callable[[Any], Any]:
+    contexts, vocab = int(table.shape[0]), int(table.shape[1])
+
+    def step(tokens: Any) -> Any:
+        ids = to_numpy(tokens).reshape(-1)
+        if not len(ids) or not 0 <= int(ids[-1]) < vocab:
+            raise InvalidEmissionError(f"{name} was handed the context {ids.tolist()}")
+        # Indexing with a list copies: the table stays as it is.
+        return table[[int(ids[-1]) if contexts > 1 else 0]][0]
+
+    return step
+
+
+def _entries(trace: Any) -> list[tuple[list[int], int, list[int]]] | None:
+    """``(proposed, n_accepted, emitted)`` of each iteration, where the trace tells."""
+    if trace is None or not hasattr(trace, "__iter__"):
+        return None
+    entries = []
+    for entry in trace:
+        values = [_field(entry, name) for name in ("proposed", "n_accepted", "emitted")]
+        if any(value is None for value in values):
+            return None
+        proposed, accepted, emitted = values
+        entries.append((_ids(proposed), int(accepted), _ids(emitted)))
+    return entries
+
+
+def _field(entry: Any, name: str) -> Any:
+    return entry.get(name) if isinstance(entry, Mapping) else getattr(entry, name, None)
+
+
+def _ids(values: Any) -> list[int]:
+    return [int(value) for value in to_numpy(values).reshape(-1)]
