@@ -63,6 +63,5 @@ class Bench:
 
 def call_case(scenario: Scenario, note: Sequence[int]) -> dict[str, Any]:
     """The input of the call that a note was taken of."""
-    return (
-        decode_case(scenario, note) if scenario.form is Form.DECODE else block_case(scenario, note)
-    )
+    describe = decode_case if scenario.form is Form.DECODE else block_case
+    return describe(scenario, note)

@@ -134,19 +134,35 @@ _DECODE = {
         recipe=rows.mixed(4, markov=True), gamma=3, length=6, purpose="rows follow the context"
     ),
     "smallest": _Plan(
-        recipe=rows.mixed(2, markov=True), gamma=1, length=4, purpose="two tokens, one draft"
+        recipe=rows.mixed(2, markov=True),
+        gamma=1,
+        length=4,
+        purpose="two tokens, one draft",
+        coarse=True,
     ),
     "zeros": _Plan(
-        recipe=rows.zeros_in_target(5, 2), gamma=2, length=5, purpose="forbidden tokens"
+        recipe=rows.zeros_in_target(5, 2),
+        gamma=2,
+        length=5,
+        purpose="forbidden tokens",
+        coarse=True,
     ),
     "same": _Plan(
-        recipe=rows.same(4), gamma=4, length=7, purpose="target = draft; length off the blocks"
+        recipe=rows.same(4),
+        gamma=4,
+        length=7,
+        purpose="target = draft; length off the blocks",
+        coarse=True,
     ),
     "one-token": _Plan(
-        recipe=rows.mixed(4, markov=True), gamma=4, length=1, purpose="one token asked of gamma 4"
+        recipe=rows.mixed(4, markov=True),
+        gamma=4,
+        length=1,
+        purpose="one token asked of gamma 4",
+        coarse=True,
     ),
     "long-block": _Plan(
-        recipe=rows.mixed(3, 0.2, markov=True), gamma=8, length=10, purpose="gamma 8"
+        recipe=rows.mixed(3, 0.2, markov=True), gamma=8, length=10, purpose="gamma 8", coarse=True
     ),
 }
 

@@ -101,7 +101,7 @@ def mean_length(scheme: Scheme, scenario: Scenario, outcomes: NDArray[np.int64])
         float(scheme.outcome_law(scenario, context).sum(axis=0) @ sizes) * weights[context]
         for context in _seen(outcomes)
     ]
-    return sum(means) / max(1, int(weights.sum()))
+    return float(sum(means)) / max(1, int(weights.sum()))
 
 
 def _seen(outcomes: NDArray[np.int64]) -> list[int]:

@@ -88,8 +88,7 @@ def check_acceptance(scenario: Scenario, tally: Tally, terms: Terms) -> CheckRes
     tested = accepted[:, ::-1].cumsum(axis=1)[:, ::-1]
     strata, expected = [], np.zeros(scenario.gamma)
     for context in np.flatnonzero(tested[:, 0]):
-        rates = _rates(scenario, int(context))
-        for position, rate in enumerate(rates):
+        for position, rate in enumerate(_rates(scenario, int(context))):
             hits, trials = tested[context, position + 1], tested[context, position]
             chance = min(max(rate, _SLACK), 1 - _SLACK)
             strata.append(Stratum(np.array([hits, trials - hits]), np.array([chance, 1 - chance])))
