@@ -12,6 +12,7 @@ __all__ = [
     "circumstances",
     "conclusion",
     "explanation",
+    "legend",
     "problems",
     "target_line",
     "totals",
@@ -91,15 +92,26 @@ def check_table(result: AuditResult) -> Table:
 
     Passed checks of the interface have no numbers and are counted by :func:`totals` alone.
     """
-    headers = ["verdict", "check", "n", "p adjusted", "TV [interval]", "detectable TV", "position"]
+    headers = ["verdict", "check", "n", "p", "TV [interval]", "detectable", "position"]
     rows = [_row(check) for check in ordered(result.checks) if _has_a_row(check)]
     shown = [i for i in range(len(headers)) if i < 2 or any(row[i] != MISSING for row in rows)]
     return Table(
         headers=[headers[i] for i in shown],
         rows=[[row[i] for i in shown] for row in rows],
         right=frozenset(
-            place for place, i in enumerate(shown) if headers[i] in ("n", "p adjusted")
+            place for place, i in enumerate(shown) if headers[i] in ("n", "p", "detectable")
         ),
+    )
+
+
+def legend(result: AuditResult) -> str:
+    """What the columns of :func:`check_table` mean."""
+    powers = {check.power for check in result.checks if check.power is not None}
+    power = "/".join(f"{value:.0%}" for value in sorted(powers)) or "the stated power"
+    return (
+        "p: corrected for every check of the audit; TV: total variation from the expected law, with"
+        f" its interval; detectable: the smallest TV found with probability {power}; position: where"
+        " the law first breaks, from 0"
     )
 
 
@@ -157,9 +169,6 @@ def _has_a_row(check: CheckResult) -> bool:
 
 def _row(check: CheckResult) -> list[str]:
     p_value = check.p_value if check.p_adjusted is None else check.p_adjusted
-    detectable = decimal(check.detectable_tv)
-    if check.detectable_tv is not None and check.power is not None:
-        detectable += f" at {check.power:.0%}"
     diagnosis = check.diagnosis
     position = None if diagnosis is None else diagnosis.position
     return [
@@ -168,7 +177,7 @@ def _row(check: CheckResult) -> list[str]:
         count(check.n),
         probability(p_value),
         interval(check.tv),
-        detectable,
+        decimal(check.detectable_tv),
         MISSING if position is None else str(position),
     ]
 

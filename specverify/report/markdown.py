@@ -10,6 +10,7 @@ from specverify.report.content import (
     circumstances,
     conclusion,
     explanation,
+    legend,
     problems,
     target_line,
     totals,
@@ -33,6 +34,7 @@ def render_markdown(result: AuditResult) -> str:
         *_problems(result),
         "### Checks",
         markdown_table(_with_code_names(check_table(result))),
+        _escaped(legend(result)),
         *_acceptance(result),
         "\n".join(f"- {_escaped(line)}" for line in circumstances(result)),
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
-from typing import Any
+from typing import Any, Literal
 
 from specverify.report.numbers import MISSING, scalar
 
@@ -101,7 +101,9 @@ def _drawn(table: Table, width: int | None) -> str:
         padding=(0, 1, 0, 0),
     )
     for column, header in enumerate(table.headers):
-        drawn.add_column(header, justify="right" if column in table.right else "left")
+        # A name is folded, never cut: it is what one types to run a check again.
+        justify: Literal["left", "right"] = "right" if column in table.right else "left"
+        drawn.add_column(Text(header), justify=justify, overflow="fold")
     for row in table.rows:
         drawn.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
     text = StringIO()

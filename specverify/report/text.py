@@ -10,6 +10,7 @@ from specverify.report.content import (
     circumstances,
     conclusion,
     explanation,
+    legend,
     problems,
     target_line,
     totals,
@@ -34,10 +35,12 @@ def render_text(result: AuditResult, *, width: int | None = None, color: bool = 
     Returns:
         The text, ending in a newline.
     """
-    tables = [check_table(result), acceptance_table(result)]
+    checks, acceptance = check_table(result), acceptance_table(result)
     sections = [
         _lines([f"audit of {target_line(result)}"], width),
-        *(render_table(t, width=width, color=color) for t in tables if t is not None and t.rows),
+        render_table(checks, width=width, color=color) if checks.rows else "",
+        _lines([legend(result)], width) if checks.rows else "",
+        render_table(acceptance, width=width, color=color) if acceptance else "",
         _problems(result, width),
         _findings(result, width),
         _section("circumstances", circumstances(result), width),

@@ -35,6 +35,14 @@ def test_a_terminal_gets_colours_and_its_width_is_kept() -> None:
     assert max(map(len, lines)) <= 30
 
 
+def test_a_name_is_folded_and_never_cut() -> None:
+    table = Table(headers=("check",), rows=[("acceptance[zeros-in-target]",)])
+    drawn = render_table(table, width=12, color=True)
+    text = re.sub(r"\x1b\[[0-9;]*m", "", drawn)
+    assert "acceptance[zeros-in-target]" in "".join(text.split())
+
+
 def test_markup_in_a_cell_is_shown_not_obeyed() -> None:
-    table = Table(headers=("check",), rows=[("tokens[red]",)])
-    assert "tokens[red]" in render_table(table, width=40, color=True)
+    table = Table(headers=("TV [blue]",), rows=[("tokens[red]",)], title="[green]")
+    drawn = render_table(table, width=40, color=True)
+    assert all(said in drawn for said in ("TV [blue]", "tokens[red]", "[green]"))
