@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from specverify.bugs.base import Bug, Effect, Kind, Stage
 from specverify.bugs.loops import Blocks, StagedDecoder, text
 from specverify.bugs.staged import Block, StagedVerifier
 
 _Tokens = tuple[int, ...]
+_Context = Callable[[_Tokens, Blocks], _Tokens]
+
+
+def _both(context: _Context) -> Callable[[Blocks], tuple[_Tokens, _Tokens]]:
+    """The text and the wrong context: together they decide all that follows."""
+    return lambda blocks: (text(blocks), context((), blocks))
 
 
 def _without_bonus(prompt: _Tokens, blocks: Blocks) -> _Tokens:
@@ -27,7 +35,7 @@ STALE_DRAFT_CACHE = Bug(
     expected_check="acceptance after a full accept",
     reference="vllm#9730",
     effect=Effect.EFFICIENCY,
-    callable=StagedDecoder(draft_context=_without_bonus, memory=tuple),
+    callable=StagedDecoder(draft_context=_without_bonus, memory=_both(_without_bonus)),
     blind="the law; a draft free of context",
     scene="R2",
 )
@@ -46,7 +54,7 @@ RECURRENT_STATE_UNTRIMMED = Bug(
     mathematics="a trim is a no-op: rejected drafts stay in the target's state",
     expected_check="law after a rollback",
     reference="mlx-lm#1109",
-    callable=StagedDecoder(target_context=_untrimmed, memory=tuple),
+    callable=StagedDecoder(target_context=_untrimmed, memory=_both(_untrimmed)),
     blind="the first block; a target of order 1",
     scene="R2",
 )
@@ -69,7 +77,7 @@ DRAFT_CACHE_RESET = Bug(
     expected_check="acceptance by position in the completion",
     reference="aprender#2014",
     effect=Effect.EFFICIENCY,
-    callable=StagedDecoder(draft_context=_restarted, memory=tuple),
+    callable=StagedDecoder(draft_context=_restarted, memory=_both(_restarted)),
     blind="the law; a draft of order 1",
     scene="R2",
 )
@@ -89,7 +97,7 @@ STATE_FROM_SLOT_ZERO = Bug(
     mathematics="the target's state is read from slot 0 of the last block, not from the last one",
     expected_check="law after an accept",
     reference="vllm#39273, vllm#56531",
-    callable=StagedDecoder(target_context=_first_slot, memory=tuple),
+    callable=StagedDecoder(target_context=_first_slot, memory=_both(_first_slot)),
     blind="the first block; a target free of context",
     scene="R2",
 )
