@@ -109,9 +109,9 @@ def legend(result: AuditResult) -> str:
     powers = {check.power for check in result.checks if check.power is not None}
     power = "/".join(f"{value:.0%}" for value in sorted(powers)) or "the stated power"
     return (
-        "p: corrected for every check of the audit; TV: total variation from the expected law, with"
-        f" its interval; detectable: the smallest TV found with probability {power}; position: where"
-        " the law first breaks, from 0"
+        "p: corrected for every check of the audit; TV: total variation from the expected law, and"
+        f" its interval; detectable: smallest TV found with probability {power}; position: first"
+        " one, from 0, where the law breaks"
     )
 
 

@@ -58,7 +58,7 @@ def test_an_audit_without_checks_renders(
 def test_a_pass_shows_what_it_would_have_caught(passing_audit: AuditResult) -> None:
     text = render_text(passing_audit)
     assert "0.013" in text
-    assert "the smallest TV found with probability 95%" in text
+    assert "smallest TV found with probability 95%" in text
 
 
 def test_failures_come_first(failing_audit: AuditResult) -> None:
