@@ -21,7 +21,7 @@ from specverify.audit.forms import Form
 from specverify.audit.observer import FlightRecorder, InlineWatch
 from specverify.audit.randomness import global_generators_kept
 from specverify.audit.samplers import Bench, call_case
-from specverify.audit.scenarios import find
+from specverify.audit.suites import find_scenario
 from specverify.audit.tally import Tally
 from specverify.audit.targets import resolve
 from specverify.audit.wire import Failure, Ready, Setup, Task, read_frame, write_frame
@@ -31,6 +31,9 @@ __all__ = ["Executor", "InlineExecutor", "ProcessExecutor"]
 
 _LOAD_LIMIT = 300.0
 _POLL = 0.1
+
+GENERATE_PATIENCE = 10.0
+"""One call of an engine draws several completions: its time limit is this many times longer."""
 
 
 class Executor(Protocol):
@@ -64,7 +67,8 @@ class InlineExecutor:
         found = resolve(target, form=config.form, framework=config.framework)
         self.form = found.form
         self.target = found.describe()
-        self._bench = Bench(found, InlineWatch(config.time_limit), seed)
+        patience = GENERATE_PATIENCE if found.form is Form.GENERATE else 1.0
+        self._bench = Bench(found, InlineWatch(patience * config.time_limit), seed)
 
     def run(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Tally]]:
         """Run tasks one after the other."""
@@ -159,6 +163,8 @@ class ProcessExecutor:
             self.close()
             raise
         self.form = Form(readies[0].form)
+        if self.form is Form.GENERATE:
+            self._limit *= GENERATE_PATIENCE
         self.target = readies[0].target
 
     def run(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Tally]]:
@@ -208,7 +214,7 @@ class ProcessExecutor:
     def _failure(self, worker: _Worker, kind: str, text: str) -> Tally:
         assert worker.task is not None
         tally = Tally()
-        case = call_case(find(self.form, worker.task.scenario), worker.recorder.note)
+        case = call_case(find_scenario(self.form, worker.task.scenario), worker.recorder.note)
         tally.error = {"type": kind, "message": text, "case": case}
         worker.end()
         return tally

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from specverify.audit.checks.efficiency import block_outcomes, fitting_scheme, reports_finding
+from specverify.audit.checks.transform import engine_scheme_finding
 from specverify.audit.scenarios import Scenario
 from specverify.audit.schemes import STANDARD, Scheme, mean_length
+from specverify.audit.suites import AnyScenario
 from specverify.audit.tally import Tally
 from specverify.audit.terms import Terms
 from specverify.audit.verdicts import family_verdict
@@ -19,14 +21,19 @@ __all__ = ["find_all", "summarise"]
 
 
 def find_all(
-    scenarios: Sequence[Scenario],
+    scenarios: Sequence[AnyScenario],
     tallies: Mapping[str, Tally],
     terms: Terms,
     checks: Sequence[CheckResult],
 ) -> tuple[Finding, ...]:
     """Everything worth knowing that is no breach of the law."""
-    found = []
-    seen = [s for s in scenarios if s.name in tallies and tallies[s.name].total("blocks")]
+    found: list[Finding] = []
+    seen = [
+        s
+        for s in scenarios
+        if isinstance(s, Scenario) and s.name in tallies and tallies[s.name].total("blocks")
+    ]
+    found += filter(None, [engine_scheme_finding(tallies.values(), terms)])
     if seen:
         scheme = fitting_scheme(seen, tallies, terms)
         if scheme is not STANDARD:

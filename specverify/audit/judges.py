@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from specverify.audit.checks import contract, efficiency, joint, token
+from specverify.audit.checks import contract, efficiency, joint, token, transform
+from specverify.audit.engines import EngineScenario
 from specverify.audit.planning import Plan
-from specverify.audit.scenarios import Scenario
+from specverify.audit.suites import AnyScenario
 from specverify.audit.tally import Tally
 from specverify.results import CheckResult
 
 __all__ = ["judge"]
 
 
-def judge(scenario: Scenario, tally: Tally, plan: Plan, look: int) -> list[CheckResult]:
+def judge(scenario: AnyScenario, tally: Tally, plan: Plan, look: int) -> list[CheckResult]:
     """Every check of one scenario at one look.
 
     Args:
@@ -24,12 +25,19 @@ def judge(scenario: Scenario, tally: Tally, plan: Plan, look: int) -> list[Check
         Law, efficiency and contract checks, in this order.
     """
     law = plan.terms(scenario.name, look)
-    checks = [token.check_tokens(scenario, tally, law)]
-    if joint.applies(scenario):
-        checks.append(joint.check_joint(scenario, tally, law))
     terms = plan.terms(scenario.name, look, efficiency=True)
-    checks.append(efficiency.check_length(scenario, tally, terms))
-    checks.append(efficiency.check_acceptance(scenario, tally, terms))
+    if isinstance(scenario, EngineScenario):
+        checks = [
+            transform.check_transform(scenario, tally, law),
+            transform.check_pairs(scenario, tally, law),
+            transform.check_passes(scenario, tally, terms),
+        ]
+    else:
+        checks = [token.check_tokens(scenario, tally, law)]
+        if joint.applies(scenario):
+            checks.append(joint.check_joint(scenario, tally, law))
+        checks.append(efficiency.check_length(scenario, tally, terms))
+        checks.append(efficiency.check_acceptance(scenario, tally, terms))
     checks.append(contract.check_interface(scenario, tally, law))
     checks.append(contract.check_reproducible(scenario, tally, law))
     return checks

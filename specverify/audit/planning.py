@@ -12,21 +12,27 @@ from scipy import optimize, stats
 
 from specverify.audit.cells import token_cells
 from specverify.audit.chains import marginals
-from specverify.audit.checks import efficiency, joint, token
+from specverify.audit.checks import efficiency, joint, token, transform
 from specverify.audit.config import AuditConfig
+from specverify.audit.engines import BINS, EngineScenario
 from specverify.audit.scenarios import Scenario
+from specverify.audit.suites import AnyScenario
 from specverify.audit.terms import LOOKS, Terms
 from specverify.audit.wire import Task
 
-__all__ = ["COARSE_TV", "SHARD", "Plan", "make_plan"]
+__all__ = ["COARSE_TV", "ENGINE_SHARD", "SHARD", "Plan", "make_plan", "shard_size"]
 
 SHARD = 250
-"""Completions of one shard."""
+"""Completions of one shard of blocks or decodes."""
+
+ENGINE_SHARD = 24
+"""Completions of one shard of an engine."""
 
 COARSE_TV = 0.05
 """What the total variation of a coarse scenario must be bounded by."""
 
 _FIRST_LOOK = 750
+_FIRST_ENGINE_LOOK = 96
 _SLOW_VOCAB = 10_000
 _GROWTH = (1.2, 1.7, 3.0)
 _CONFIDENCE = 0.95
@@ -41,6 +47,7 @@ class Plan:
     Attributes:
         looks: Cumulative completions of each look, by scenario.
         tv: Largest total variation that a pass may leave open, by scenario.
+        shards: Completions of one shard, by scenario.
         law_tests: Tests that share the law's false-alarm level.
         efficiency_tests: Tests that share the efficiency's.
         config: Settings.
@@ -49,6 +56,7 @@ class Plan:
 
     looks: dict[str, tuple[int, ...]]
     tv: dict[str, float]
+    shards: dict[str, int]
     law_tests: int
     efficiency_tests: int
     config: AuditConfig
@@ -89,37 +97,59 @@ class Plan:
 
     def _shards(self, name: str, look: int) -> list[Task]:
         before = self.looks[name][look - 1] if look else 0
-        first = before // SHARD
-        count = (self.looks[name][look] - before) // SHARD
+        size = self.shards[name]
+        first = before // size
+        count = (self.looks[name][look] - before) // size
         return [
-            Task(scenario=name, shard=first + i, n=SHARD, probe=first + i == 0)
-            for i in range(count)
+            Task(scenario=name, shard=first + i, n=size, probe=first + i == 0) for i in range(count)
         ]
 
 
-def make_plan(scenarios: Sequence[Scenario], config: AuditConfig, seed: int) -> Plan:
+def make_plan(scenarios: Sequence[AnyScenario], config: AuditConfig, seed: int) -> Plan:
     """Plan the looks: a short one for gross bugs, then what the bound on the distance needs."""
     confidence = 1 - (1 - _CONFIDENCE) / (len(scenarios) * _BOUNDING_LOOKS)
     tv = {s.name: max(COARSE_TV, config.tv) if s.coarse else config.tv for s in scenarios}
     looks = {s.name: _looks(s, tv[s.name], confidence) for s in scenarios}
-    law = sum(token.tests(s) + (joint.tests(s) if joint.applies(s) else 0) for s in scenarios)
     return Plan(
         looks=looks,
         tv=tv,
-        law_tests=law * LOOKS,
-        efficiency_tests=sum(efficiency.tests(s) for s in scenarios) * LOOKS,
+        shards={s.name: shard_size(s) for s in scenarios},
+        law_tests=sum(_law_tests(s) for s in scenarios) * LOOKS,
+        efficiency_tests=sum(_efficiency_tests(s) for s in scenarios) * LOOKS,
         config=config,
         seed=seed,
     )
 
 
-def _looks(scenario: Scenario, tv: float, confidence: float) -> tuple[int, ...]:
-    needed = _needed(scenario, tv, confidence)
-    first = min(_FIRST_LOOK if scenario.vocab_size < _SLOW_VOCAB else SHARD, needed)
-    looks = [_round(first)]
+def _law_tests(scenario: AnyScenario) -> int:
+    if isinstance(scenario, EngineScenario):
+        return transform.LAW_TESTS
+    return token.tests(scenario) + (joint.tests(scenario) if joint.applies(scenario) else 0)
+
+
+def _efficiency_tests(scenario: AnyScenario) -> int:
+    if isinstance(scenario, EngineScenario):
+        return transform.EFFICIENCY_TESTS
+    return efficiency.tests(scenario)
+
+
+def _looks(scenario: AnyScenario, tv: float, confidence: float) -> tuple[int, ...]:
+    shard = shard_size(scenario)
+    if isinstance(scenario, EngineScenario):
+        needed = math.ceil(_noncentrality(BINS - 1, confidence) / (4 * tv**2 * scenario.length))
+        first = min(_FIRST_ENGINE_LOOK, needed)
+    else:
+        needed = _needed(scenario, tv, confidence)
+        first = min(_FIRST_LOOK if scenario.vocab_size < _SLOW_VOCAB else shard, needed)
+    looks = [_round(first, shard)]
     for growth in _GROWTH:
-        looks.append(max(looks[-1] + SHARD, _round(growth * needed)))
+        looks.append(max(looks[-1] + shard, _round(growth * needed, shard)))
     return tuple(looks)
+
+
+def shard_size(scenario: AnyScenario) -> int:
+    """Completions of one shard: small where each is slow."""
+    return ENGINE_SHARD if isinstance(scenario, EngineScenario) else SHARD
 
 
 def _needed(scenario: Scenario, tv: float, confidence: float) -> int:
@@ -147,5 +177,5 @@ def _noncentrality(dof: int, confidence: float) -> float:
     )
 
 
-def _round(n: float) -> int:
-    return max(1, math.ceil(n / SHARD)) * SHARD
+def _round(n: float, shard: int) -> int:
+    return max(1, math.ceil(n / shard)) * shard

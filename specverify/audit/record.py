@@ -88,6 +88,12 @@ def _acceptance(checks: Sequence[CheckResult]) -> dict[str, Any]:
         "tokens_per_pass",
         "standard_error",
         "expected_tokens_per_pass",
+        "expected_low",
+        "expected_high",
+        "alpha",
+        "gamma",
+        "iid_tokens_per_pass",
+        "passes",
     )
     for check in checks:
         numbers = {key: check.params[key] for key in keys if key in check.params}

@@ -10,9 +10,10 @@ import numpy as np
 
 from specverify.audit.blocks import BlockSampler, block_case
 from specverify.audit.decoding import DecodeSampler, decode_case
+from specverify.audit.engines import EngineSampler, EngineScenario, engine_case
 from specverify.audit.forms import Form
 from specverify.audit.observer import Observer
-from specverify.audit.scenarios import Scenario, find
+from specverify.audit.suites import AnyScenario, find_scenario
 from specverify.audit.tally import Tally
 from specverify.audit.targets import Target
 from specverify.audit.wire import Task
@@ -53,15 +54,19 @@ class Bench:
         return self._samplers[task.scenario].run(task.n, seeds, probe=task.probe)
 
     def _make(self, name: str) -> Sampler:
-        scenario = find(self._target.form, name)
-        if self._target.form is Form.VERIFY:
-            return BlockSampler(self._target, scenario, self._observer)
+        scenario = find_scenario(self._target.form, name)
+        if isinstance(scenario, EngineScenario):
+            return EngineSampler(self._target, scenario, self._observer)
         if self._target.form is Form.DECODE:
             return DecodeSampler(self._target, scenario, self._observer)
+        if self._target.form is Form.VERIFY:
+            return BlockSampler(self._target, scenario, self._observer)
         raise InvalidInputError("form", f"{self._target.form} has no sampler")
 
 
-def call_case(scenario: Scenario, note: Sequence[int]) -> dict[str, Any]:
+def call_case(scenario: AnyScenario, note: Sequence[int]) -> dict[str, Any]:
     """The input of the call that a note was taken of."""
+    if isinstance(scenario, EngineScenario):
+        return engine_case(scenario, note)
     describe = decode_case if scenario.form is Form.DECODE else block_case
     return describe(scenario, note)

@@ -10,9 +10,10 @@ from typing import TypeAlias
 
 from specverify.audit.config import AuditConfig
 from specverify.audit.executors import Executor
+from specverify.audit.forms import Form
 from specverify.audit.judges import judge
 from specverify.audit.planning import Plan, make_plan
-from specverify.audit.scenarios import Scenario, scenarios
+from specverify.audit.suites import AnyScenario, suite
 from specverify.audit.tally import Tally, merge_all
 from specverify.audit.terms import LOOKS
 from specverify.audit.verdicts import apply_declarations
@@ -147,8 +148,10 @@ class Session:
         return "budget" if late or spent else ""
 
 
-def _chosen(executor: Executor, config: AuditConfig) -> list[Scenario]:
-    found = scenarios(executor.form, config.scenarios)
+def _chosen(executor: Executor, config: AuditConfig) -> list[AnyScenario]:
+    found = suite(executor.form, config.scenarios)
+    if executor.form is Form.GENERATE:
+        return list(found)  # an engine has a block size of its own
     chosen = [s for s in found if config.gammas is None or s.gamma in config.gammas]
     if not chosen:
         known = ", ".join(str(gamma) for gamma in sorted({s.gamma for s in found}))

@@ -57,7 +57,7 @@ def _load(setup: Setup) -> Target:
         form=Form(setup.form) if setup.form else None,
         framework=Framework(setup.framework) if setup.framework else None,
     )
-    if target.framework is Framework.TORCH:
+    if target.framework is Framework.TORCH or "torch" in sys.modules:
         import torch
 
         # One block is too small for threads; several workers would fight for the cores.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specverify.audit.scenarios import Scenario
+from specverify.audit.suites import AnyScenario
 from specverify.audit.tally import Tally
 from specverify.audit.terms import Terms
 from specverify.results import CheckResult, Family, Verdict
@@ -10,7 +10,7 @@ from specverify.results import CheckResult, Family, Verdict
 __all__ = ["check_interface", "check_reproducible"]
 
 
-def check_interface(scenario: Scenario, tally: Tally, terms: Terms) -> CheckResult:
+def check_interface(scenario: AnyScenario, tally: Tally, terms: Terms) -> CheckResult:
     """Whether every call came back with allowed tokens and wrote into no argument.
 
     Returns:
@@ -31,7 +31,7 @@ def check_interface(scenario: Scenario, tally: Tally, terms: Terms) -> CheckResu
     )
 
 
-def check_reproducible(scenario: Scenario, tally: Tally, terms: Terms) -> CheckResult:
+def check_reproducible(scenario: AnyScenario, tally: Tally, terms: Terms) -> CheckResult:
     """Whether the same seed and input give the same answer.
 
     Returns:

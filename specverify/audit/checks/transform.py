@@ -1,0 +1,212 @@
+"""Checks of an engine: probability-integral transforms of its tokens, and its passes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+from scipy import stats
+
+from specverify.audit.engines import MICRO, ORDERS, EngineScenario
+from specverify.audit.evidence import Evidence, Stratum, detectable_tv, weigh
+from specverify.audit.schemes import SCHEMES, STANDARD
+from specverify.audit.tally import Tally
+from specverify.audit.terms import Terms
+from specverify.results import CheckResult, Diagnosis, Family, Finding, Interval, Verdict
+from specverify.theory.expected_tokens import expected_accepted_tokens
+
+__all__ = [
+    "EFFICIENCY_TESTS",
+    "LAW_TESTS",
+    "check_pairs",
+    "check_passes",
+    "check_transform",
+    "engine_scheme_finding",
+]
+
+LAW_TESTS = 3 * len(ORDERS)
+"""All positions pooled, each position's own histogram, and neighbours: in every order."""
+
+EFFICIENCY_TESTS = len(SCHEMES)
+
+_CONFIDENCE = 0.95
+
+
+def check_transform(scenario: EngineScenario, tally: Tally, terms: Terms) -> CheckResult:
+    """Whether every token follows its conditional law: its transform is uniform in every order.
+
+    Args:
+        scenario: The setting.
+        tally: The counts.
+        terms: Terms of this look.
+
+    Returns:
+        ``token[scenario]``; the total variation is that of the transform's cells, pooled over
+        positions and contexts.
+    """
+    counts = tally.table("transform", (scenario.length, len(ORDERS), 1))
+    pooled = [weigh([_uniform(c)], confidence=terms.confidence) for c in counts.sum(axis=0)]
+    apart = [weigh([_uniform(c) for c in counts[:, i]]) for i in range(len(ORDERS))]
+    worst = min((*pooled, *apart), key=lambda evidence: evidence.p_value)
+    p_value = worst.p_value
+    impossible = tally.total("impossible")
+    if impossible:
+        p_value = 0.0
+    widest = max(pooled, key=lambda evidence: evidence.tv.high or 0.0)
+    verdict = _verdict(widest.tv, terms.adjusted(p_value), terms)
+    n = int(counts[:, 1].sum())
+    found = detectable_tv(n, max(widest.dof, 1), terms.level, power=terms.power)
+    return CheckResult(
+        name=f"token[{scenario.name}]",
+        family=Family.LAW,
+        verdict=verdict,
+        params=scenario.params()
+        | {
+            "dof": worst.dof,
+            "chi_square_p": worst.chi_square_p,
+            "orders": list(ORDERS),
+            "impossible_tokens": impossible,
+            "allowed_tv": terms.tv,
+        },
+        n=n,
+        statistic=worst.chi_square,
+        p_value=p_value,
+        p_adjusted=terms.adjusted(p_value),
+        tv=widest.tv,
+        detectable_tv=found if n else None,
+        power=terms.power,
+        message=_message(verdict, widest.tv, found, impossible),
+        diagnosis=_where(counts) if verdict is Verdict.FAIL else None,
+        replay=terms.replay(scenario.name),
+        case=tally.cases.get("impossible"),
+    )
+
+
+def check_pairs(scenario: EngineScenario, tally: Tally, terms: Terms) -> CheckResult:
+    """Whether neighbouring tokens' transforms are independent.
+
+    Returns:
+        ``joint[scenario]``.
+    """
+    tables = tally.table("transform-pairs", (len(ORDERS), 1, 1))
+    seen = [weigh([_uniform(t.reshape(-1))], confidence=terms.confidence) for t in tables]
+    worst = min(seen, key=lambda evidence: evidence.p_value)
+    failed = terms.adjusted(worst.p_value) <= terms.false_alarm
+    found = detectable_tv(worst.n, max(worst.dof, 1), terms.level, power=terms.power)
+    text = "neighbouring tokens are not drawn independently given their laws"
+    return CheckResult(
+        name=f"joint[{scenario.name}]",
+        family=Family.LAW,
+        verdict=Verdict.FAIL if failed else Verdict.PASS if worst.n else Verdict.SKIP,
+        params=scenario.params() | {"dof": worst.dof, "chi_square_p": worst.chi_square_p},
+        n=worst.n,
+        statistic=worst.chi_square,
+        p_value=worst.p_value,
+        p_adjusted=terms.adjusted(worst.p_value),
+        tv=worst.tv,
+        detectable_tv=found if worst.n else None,
+        power=terms.power,
+        message=text if failed else f"pairs: {found:.3g} would have been found",
+        diagnosis=Diagnosis(text=text) if failed else None,
+        replay=terms.replay(scenario.name),
+    )
+
+
+def check_passes(scenario: EngineScenario, tally: Tally, terms: Terms) -> CheckResult:
+    """Target passes against what the standard rule expects of these very texts.
+
+    Returns:
+        ``length[scenario]``; skipped where passes or the draft's law are unknown.
+    """
+    totals, expected = tally.get("passes"), tally.get("passes-expected")
+    if totals is None or expected is None or not totals[0]:
+        return CheckResult(
+            name=f"length[{scenario.name}]",
+            family=Family.EFFICIENCY,
+            verdict=Verdict.SKIP,
+            params=scenario.params(),
+            message="passes or the draft's law are unknown",
+        )
+    passes, tokens, overlap = (int(total) for total in totals[:3])
+    mean, variance = (float(moment) / MICRO for moment in expected[0])
+    p_value = pass_p_value(passes, mean, variance)
+    failed = terms.adjusted(p_value) <= terms.false_alarm
+    spread = float(stats.norm.isf((1 - _CONFIDENCE) / 2)) * math.sqrt(variance)
+    alpha, gamma = overlap / MICRO / tokens, int(np.flatnonzero(tally.arrays["gamma"])[0])
+    low, high = tokens / (mean + spread), tokens / max(mean - spread, 1e-9)
+    numbers = {
+        "tokens_per_pass": tokens / passes,
+        "expected_tokens_per_pass": tokens / mean,
+        "expected_low": low,
+        "expected_high": high,
+        "alpha": alpha,
+        "gamma": gamma,
+        "iid_tokens_per_pass": float(expected_accepted_tokens(alpha, gamma)),
+        "passes": passes,
+    }
+    return CheckResult(
+        name=f"length[{scenario.name}]",
+        family=Family.EFFICIENCY,
+        verdict=Verdict.FAIL if failed else Verdict.PASS,
+        params=scenario.params() | numbers,
+        n=passes,
+        statistic=(passes - mean) / math.sqrt(variance) if variance else None,
+        p_value=p_value,
+        p_adjusted=terms.adjusted(p_value),
+        message=f"tokens/pass {tokens / passes:.4f}, expected of these texts {tokens / mean:.4f} "
+        f"({low:.4f} to {high:.4f}); alpha {alpha:.4f}, i.i.d. formula "
+        f"{numbers['iid_tokens_per_pass']:.4f}",
+        replay=terms.replay(scenario.name),
+    )
+
+
+def pass_p_value(passes: int, mean: float, variance: float) -> float:
+    """Two-sided normal p-value of a number of passes; half a pass is granted to rounding."""
+    excess = max(0.0, abs(passes - mean) - 0.5)
+    return float(2 * stats.norm.sf(excess / math.sqrt(max(variance, 1e-12))))
+
+
+def engine_scheme_finding(tallies: Iterable[Tally], terms: Terms) -> Finding | None:
+    """Which scheme the passes of every setting follow, where it is not the standard one."""
+    seen = [t for t in tallies if t.total("passes")]
+    if not seen:
+        return None
+    for which, scheme in enumerate(SCHEMES):
+        worst = min(
+            pass_p_value(int(t.arrays["passes"][0]), *(t.arrays["passes-expected"][which] / MICRO))
+            for t in seen
+        )
+        if terms.adjusted(worst) > terms.false_alarm:
+            same = scheme is STANDARD
+            return None if same else Finding(code=scheme.code, text=scheme.text)
+    text = "passes follow neither the standard rule nor a known scheme"
+    return Finding(code="unknown-scheme", text=text)
+
+
+def _uniform(counts: np.ndarray) -> Stratum:
+    return Stratum(counts, np.full(len(counts), 1 / len(counts)))
+
+
+def _verdict(tv: Interval, adjusted: float, terms: Terms) -> Verdict:
+    if adjusted <= terms.false_alarm:
+        return Verdict.FAIL
+    bounded = tv.high is not None and tv.high <= terms.tv
+    return Verdict.PASS if bounded else Verdict.INCONCLUSIVE
+
+
+def _message(verdict: Verdict, tv: Interval, found: float, impossible: int) -> str:
+    if impossible:
+        return f"{impossible} tokens that the target never emits"
+    if verdict is Verdict.FAIL:
+        return f"total variation about {tv.estimate:.3g} over the transform's cells"
+    bound = "unknown" if tv.high is None else f"at most {tv.high:.3g}"
+    return f"total variation {bound} over cells; {found:.3g} would have been found"
+
+
+def _where(counts: np.ndarray) -> Diagnosis:
+    seen: list[Evidence] = [weigh([_uniform(c) for c in orders]) for orders in counts]
+    broken = [i for i, evidence in enumerate(seen) if evidence.p_value * len(seen) <= 1e-4]
+    position = broken[0] if broken else None
+    where = "over all positions together" if position is None else f"at position {position}"
+    return Diagnosis(text=f"the law breaks {where} of the completion", position=position)

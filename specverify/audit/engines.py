@@ -1,0 +1,314 @@
+"""Sampling an engine: prompts and settings in turn, each token placed in its conditional law."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from specverify.audit.calls import guarded
+from specverify.audit.forms import Completions, Form
+from specverify.audit.observer import Observer
+from specverify.audit.passes import kept_chances, pass_moments
+from specverify.audit.schemes import SCHEMES
+from specverify.audit.tally import Tally
+from specverify.audit.targets import Target
+from specverify.errors import ImplementationError, InvalidEmissionError, InvalidInputError
+from specverify.warping import SamplingParams
+
+__all__ = [
+    "BINS",
+    "MICRO",
+    "ORDERS",
+    "EngineSampler",
+    "EngineScenario",
+    "engine_case",
+    "engine_scenarios",
+]
+
+BINS = 16
+"""Cells of the probability-integral transform."""
+
+ORDERS = ("rank", "id", "ratio")
+"""Orders of the vocabulary in which it is taken: one order alone can miss a bug."""
+
+MICRO = 1_000_000
+"""Expectations are summed in millionths: a tally holds integers."""
+
+_PAIR_BINS = 4
+_TEXTS = ("To be, or not to be", "My lord, I ", "What news from ")
+_BATCH = 8
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class EngineScenario:
+    """One sampling setting, over several prompts.
+
+    Attributes:
+        name: Name.
+        purpose: Why it is here.
+        sampling: Temperature and filters.
+        length: New tokens of a completion.
+        coarse: Looked at for gross defects alone.
+        gamma: Unknown here; the engine tells.
+        form: ``generate``.
+    """
+
+    name: str
+    purpose: str
+    sampling: SamplingParams = field(default_factory=SamplingParams)
+    length: int = 12
+    coarse: bool = False
+    gamma: int = 0
+    form: Form = Form.GENERATE
+
+    def params(self) -> dict[str, object]:
+        """Record for ``result.json``."""
+        return {
+            "scenario": self.name,
+            "purpose": self.purpose,
+            "length": self.length,
+            "temperature": self.sampling.temperature,
+            "top_k": self.sampling.top_k,
+            "top_p": self.sampling.top_p,
+            "min_p": self.sampling.min_p,
+        }
+
+
+def engine_scenarios(suite: str) -> tuple[EngineScenario, ...]:
+    """The settings that an engine is run in."""
+    default = (
+        EngineScenario(name="plain", purpose="temperature 1, no filter"),
+        EngineScenario(
+            name="filtered",
+            purpose="temperature, top-k, top-p",
+            sampling=SamplingParams(temperature=0.8, top_k=40, top_p=0.9),
+            coarse=True,
+        ),
+    )
+    thorough = (
+        EngineScenario(name="hot", purpose="temperature 1.5", sampling=SamplingParams(1.5)),
+        EngineScenario(name="greedy", purpose="temperature 0", sampling=SamplingParams(0.0)),
+        EngineScenario(name="one-token", purpose="one token asked", length=1, coarse=True),
+    )
+    return default if suite == "default" else default + thorough
+
+
+class EngineSampler:
+    """Runs one setting of an engine.
+
+    Args:
+        target: The engine.
+        scenario: The setting.
+        observer: Told of every call.
+
+    Raises:
+        InvalidInputError: If the engine has no law that its completions could be compared with.
+    """
+
+    def __init__(self, target: Target, scenario: EngineScenario, observer: Observer) -> None:
+        self._engine: Any = target.implementation
+        self._scenario = scenario
+        self._observer = observer
+        self._law = self._engine.reference()
+        if self._law is None:
+            raise InvalidInputError("target", f"{target.name} has no target law to compare with")
+        self._gamma: int | None = self._engine.describe().gamma
+        self._prompts = _prompts(self._engine)
+        self._calls = 0
+
+    def run(self, n: int, seeds: np.random.SeedSequence, *, probe: bool = False) -> Tally:
+        """Draw about ``n`` completions, prompts in turn.
+
+        Args:
+            n: Number of completions.
+            seeds: Source of the engine's seeds and of the transform's uniforms.
+            probe: Whether to ask for one seed twice, before sampling.
+
+        Returns:
+            The counts; with ``error`` where the engine misbehaved.
+        """
+        tally, started, self._calls = Tally(), time.perf_counter(), 0
+        own, others = seeds.spawn(2)
+        rng = np.random.default_rng(own)
+        words = [int(w >> 33) for w in others.generate_state(n // _BATCH + 2, np.uint64)]
+        try:
+            if probe:
+                self._probe(tally, words[-1])
+            for number in range(0, n, _BATCH):
+                prompt = self._prompts[number // _BATCH % len(self._prompts)]
+                drawn = self._call(prompt, min(_BATCH, n - number), words[number // _BATCH])
+                self._count(tally, prompt, drawn, rng)
+        except ImplementationError as error:
+            tally.fail(error)
+        tally.table("calls", (1,))[0] += self._calls
+        tally.seconds = time.perf_counter() - started
+        return tally
+
+    def _call(self, prompt: list[int], n: int, seed: int) -> Completions:
+        scenario = self._scenario
+        arguments = (list(prompt), n, scenario.length, scenario.sampling, seed)
+        case = {"scenario": scenario.name, "prompt": prompt, "n": n, "seed": seed}
+        self._calls += 1
+        self._observer.begin((n, seed, *prompt))
+        try:
+            drawn = guarded(lambda: self._engine.sample(*arguments))
+            self._observer.end()
+            _check(drawn, n, scenario.length)
+        except ImplementationError as error:
+            self._observer.end()
+            error.case = error.case or case
+            raise
+        assert isinstance(drawn, Completions)
+        return drawn
+
+    def _probe(self, tally: Tally, seed: int) -> None:
+        answers = [self._call(self._prompts[0], 2, seed).tokens.tolist() for _ in range(2)]
+        tally.table("repeats", (2,))[int(answers[0] != answers[1])] += 1
+        if answers[0] != answers[1]:
+            tally.note("not-reproducible", {"seed": seed, "answers": answers})
+
+    def _count(
+        self, tally: Tally, prompt: list[int], drawn: Completions, rng: np.random.Generator
+    ) -> None:
+        tokens = np.asarray(drawn.tokens, dtype=np.int64)
+        target = self._law.probs(prompt, tokens, self._scenario.sampling)
+        if int(tokens.max()) >= target.shape[-1]:
+            raise InvalidEmissionError(
+                f"emitted id {int(tokens.max())} outside [0, {target.shape[-1]})"
+            )
+        draft = None
+        if hasattr(self._engine, "draft_probs"):
+            draft = self._engine.draft_probs(prompt, tokens, self._scenario.sampling)
+        count_transforms(tally, tokens, target, draft, rng)
+        if draft is not None and drawn.passes is not None and self._gamma is not None:
+            count_passes(tally, tokens, (target, draft), drawn.passes, self._gamma)
+
+
+def count_transforms(
+    tally: Tally,
+    tokens: NDArray[np.int64],
+    target: NDArray[np.float64],
+    draft: NDArray[np.float64] | None,
+    rng: np.random.Generator,
+) -> None:
+    """Count the randomised probability-integral transform of every token, in several orders.
+
+    Under the target's law the transform is uniform whatever came before, so positions, prompts
+    and contexts may be pooled.
+
+    Args:
+        tally: Where to count.
+        tokens: Completions, shape ``(n, length)``, padded with -1.
+        target: Their conditional laws, shape ``(n, length, vocab)``.
+        draft: The draft's, for the order by ratio; None leaves that order out.
+        rng: Source of the randomisation.
+    """
+    n, length = tokens.shape
+    drawn = tokens >= 0
+    ids = np.maximum(tokens, 0)[..., None]
+    mass = np.take_along_axis(target, ids, axis=-1)[..., 0]
+    counts = tally.table("transform", (length, len(ORDERS), BINS))
+    pairs = tally.table("transform-pairs", (len(ORDERS), _PAIR_BINS, _PAIR_BINS))
+    for which, keys in enumerate(_orders(target, draft)):
+        key = np.take_along_axis(keys, ids, axis=-1)
+        below = np.sum(np.where(keys < key, target, 0.0), axis=-1)
+        place = np.clip(below + mass * rng.random((n, length)), 0.0, 1 - 1e-12)
+        for position in range(length):
+            cells = (place[drawn[:, position], position] * BINS).astype(np.int64)
+            counts[position, which] += np.bincount(cells, minlength=BINS)
+        coarse = (place * _PAIR_BINS).astype(np.int64)
+        both = drawn[:, 1:]
+        np.add.at(pairs[which], (coarse[:, :-1][both], coarse[:, 1:][both]), 1)
+    impossible = drawn & (mass == 0)
+    tally.table("impossible", (length,))[...] += impossible.sum(axis=0)
+    for row, position in np.argwhere(impossible)[:1]:
+        case = {"completion": tokens[row].tolist(), "position": int(position)}
+        tally.note("impossible", case)
+
+
+def count_passes(
+    tally: Tally,
+    tokens: NDArray[np.int64],
+    laws: tuple[NDArray[np.float64], NDArray[np.float64]],
+    passes: NDArray[np.int64],
+    gamma: int,
+) -> None:
+    """Count passes, and what each lossless scheme expects of these very texts.
+
+    Args:
+        tally: Where to count.
+        tokens: Completions, shape ``(n, length)``, padded with -1.
+        laws: Target's and draft's conditional laws, each of shape ``(n, length, vocab)``.
+        passes: Passes of each completion.
+        gamma: Drafted tokens in a pass.
+    """
+    target, draft = laws
+    drawn = tokens >= 0
+    ids = np.maximum(tokens, 0)[..., None]
+    chosen = [np.take_along_axis(law, ids, axis=-1)[..., 0] for law in laws]
+    expected = tally.table("passes-expected", (len(SCHEMES), 2))
+    for which, scheme in enumerate(SCHEMES):
+        chances = kept_chances(*chosen, matching=scheme.matching)
+        for row in range(len(tokens)):
+            moments = pass_moments(chances[row][drawn[row]], gamma, bonus=scheme.bonus)
+            expected[which] += np.rint(np.array(moments) * MICRO).astype(np.int64)
+    overlap = np.minimum(target, draft).sum(axis=-1)[drawn]
+    measured = tally.table("passes", (4,))
+    overlap_micro = round(float(overlap.sum()) * MICRO)
+    measured += np.array([passes.sum(), drawn.sum(), overlap_micro, 0])
+    tally.table("gamma", (gamma + 1,))[gamma] += len(tokens)
+
+
+def _orders(
+    target: NDArray[np.float64], draft: NDArray[np.float64] | None
+) -> list[NDArray[np.float64]]:
+    """Sorting keys without ties, one array for each order."""
+    vocab = target.shape[-1]
+    tie = np.arange(vocab)
+
+    def ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+        order = np.argsort(values, axis=-1, kind="stable")
+        placed = np.empty_like(order)
+        np.put_along_axis(placed, order, np.broadcast_to(tie, order.shape), axis=-1)
+        return placed.astype(np.float64)
+
+    found = [ranks(-target), np.broadcast_to(tie.astype(np.float64), target.shape)]
+    if draft is not None:
+        found.append(ranks(target / np.maximum(target + draft, 1e-300)))
+    return found
+
+
+def _check(drawn: Any, n: int, length: int) -> None:
+    if not isinstance(drawn, Completions):
+        raise InvalidEmissionError(f"sample returned {type(drawn).__name__}, not Completions")
+    if drawn.tokens.shape != (n, length):
+        raise InvalidEmissionError(
+            f"sample returned tokens of shape {drawn.tokens.shape}, asked for {(n, length)}"
+        )
+    if int(drawn.tokens.min()) < -1:
+        raise InvalidEmissionError(f"emitted id {int(drawn.tokens.min())}")
+    ended = drawn.tokens < 0
+    if (ended[:, :-1] & ~ended[:, 1:]).any():
+        raise InvalidEmissionError("emitted a token after the padding that marks the end")
+
+
+def _prompts(engine: Any) -> list[list[int]]:
+    if hasattr(engine, "encode"):
+        try:
+            return [list(map(int, engine.encode(text))) for text in _TEXTS]
+        except InvalidInputError:
+            pass  # no tokeniser: ids are as good
+    vocab = engine.describe().vocab_size or 2
+    rng = np.random.default_rng(0)
+    return [rng.integers(vocab, size=size).tolist() for size in (1, 3, 8)]
+
+
+def engine_case(scenario: EngineScenario, note: Sequence[int]) -> dict[str, Any]:
+    """The input of a call from the observer's note of it."""
+    n, seed, *prompt = note
+    return {"scenario": scenario.name, "prompt": prompt, "n": n, "seed": seed}
