@@ -1,5 +1,9 @@
 __version__: str
 
+from .bugs.base import Bug as Bug
+from .bugs.registry import CONTROLS as CONTROLS
+from .bugs.registry import LOSSY as LOSSY
+from .bugs.registry import ZOO as ZOO
 from .distributions import acceptance_probabilities as acceptance_probabilities
 from .distributions import acceptance_rate as acceptance_rate
 from .distributions import residual_distribution as residual_distribution
