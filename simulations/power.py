@@ -102,7 +102,7 @@ def best_fixed_n(law: Any, target: Any, draft: Any) -> int:
     """
     best = math.inf
     for part in standard_partitions(target, draft)[:2]:
-        lean = chi_square_distance(law, target, part.cells)
+        lean = chi_square_distance(law, target, part.cells(np.arange(len(target))))
         needed = noncentrality(len(part.probs), LEVEL, 0.9) / max(lean, 1e-30)
         best = min(best, max(math.ceil(needed), math.ceil(10 / part.probs.min())))
     for width in (2, 16, 128, 1024, None):

@@ -116,8 +116,9 @@ class ContextBets:
             InvalidInputError: If the counts do not fit.
         """
         seen = as_counts("counts", counts, self.vocab_size)
-        impossible = int(seen[self._law == 0].sum())
-        bets = self._log_e(seen)
+        occurred = np.flatnonzero(seen)
+        impossible = int(seen[occurred][self._law[occurred] == 0].sum())
+        bets = self._log_e(seen, occurred)
         proven = impossible > 0 and self._tolerance == 0
         return Evidence(
             log_e=np.inf if proven else float(log_mixture(bets, self._weights)),
@@ -148,16 +149,17 @@ class ContextBets:
         steps = [bets.log_factors(ids) for bets in self._static]
         possible = self._law[ids] > 0
         steps += [_learning_steps(ids, possible, start, part) for part in self._learning]
-        running = np.cumsum(np.concatenate(steps, axis=1), axis=0) + self._log_e(start)
+        running = np.cumsum(np.concatenate(steps, axis=1), axis=0) + self._log_e(
+            start, np.flatnonzero(start)
+        )
         log_e = log_mixture(running, self._weights)
         if self._tolerance == 0:
             broken = np.cumsum(~possible) + start[self._law == 0].sum() > 0
             log_e = np.where(broken, np.inf, log_e)
         return log_e
 
-    def _log_e(self, counts: Ints) -> Floats:
+    def _log_e(self, counts: Ints, seen: Ints) -> Floats:
         """Logarithm of every bet's wealth, without the proof by impossible tokens."""
-        seen = np.flatnonzero(counts)
         often = counts[seen].astype(np.float64)
         # Sums over the tokens that occurred: a vocabulary of 50,257 is walked once, not per bet.
         static = [often @ bets.log_factors(seen) for bets in self._static]
@@ -196,7 +198,7 @@ class ContextBets:
 
 
 def _cell_counts(tokens: Ints, often: Floats, part: Partition) -> Floats:
-    cells = part.cells[tokens]
+    cells = part.cells(tokens)
     inside = cells != IMPOSSIBLE
     counts = np.bincount(cells[inside], weights=often[inside], minlength=len(part.probs))
     return counts.astype(np.float64)
@@ -213,7 +215,7 @@ def _learnt(counts: Floats, part: Partition) -> Floats:
 def _learning_steps(ids: Ints, possible: Bools, start: Ints, part: Partition) -> Floats:
     """Factors of the same bets at each token; impossible tokens leave them as they were."""
     strengths = _CONCENTRATIONS * len(part.probs)
-    cells, seen = part.cells[ids[possible]], np.flatnonzero(start)
+    cells, seen = part.cells(ids[possible]), np.flatnonzero(start)
     before = _cell_counts(seen, start[seen].astype(np.float64), part)
     earlier = before[cells] + _occurrences_before(cells)
     n_earlier = before.sum() + np.arange(len(cells))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from specverify.stats._check import Floats, Ints
 from specverify.stats.cells import IMPOSSIBLE
@@ -21,13 +22,24 @@ class Partition:
 
     Attributes:
         name: What the cells stand for.
-        cells: Cell of each token, int64 shape ``(vocab,)``; ``IMPOSSIBLE`` where the target is 0.
         probs: Target mass of each cell, shape ``(cells,)``, all positive.
+        ranks: Place of each token in the order that the cells cut, int shape ``(vocab,)``;
+            tokens that the target excludes come last.
+        starts: Place of each cell's first token, shape ``(cells,)``.
+        support: Number of tokens that the target does not exclude.
     """
 
     name: str
-    cells: Ints
     probs: Floats
+    ranks: NDArray[np.int32]
+    starts: Ints
+    support: int
+
+    def cells(self, tokens: Ints) -> Ints:
+        """Cell of each token; ``IMPOSSIBLE`` where the target is zero."""
+        places = self.ranks[tokens]
+        found = np.searchsorted(self.starts, places, side="right") - 1
+        return np.where(places < self.support, found, IMPOSSIBLE)
 
 
 def standard_partitions(target_probs: Floats, draft_probs: Floats | None) -> list[Partition]:
@@ -65,30 +77,30 @@ class _Along:
         keys = (score.astype(np.float32).view(np.uint32) >> np.uint32(14)).astype(np.uint16)
         # Impossible tokens go last, behind possible ones whose score rounds to zero.
         keys = np.where(probs > 0, np.uint16(0xFFFE) - keys, np.uint16(0xFFFF))
-        self._order = np.argsort(keys, kind="stable")
-        self._probs = probs[self._order[:support]]
-        self._middle = np.cumsum(self._probs) - self._probs / 2
-        self._vocab = len(probs)
+        order = np.argsort(keys, kind="stable")
+        self._ranks = np.empty(len(probs), dtype=np.int32)
+        self._ranks[order] = np.arange(len(probs), dtype=np.int32)
+        self._probs = probs[order[:support]]
+        self._middle = np.cumsum(self._probs)
+        self._middle -= self._probs / 2
 
     def partition(self, name: str, size: int) -> Partition:
         """Cells of about equal mass: tokens heavier than a cell are never merged with another."""
         support = len(self._probs)
-        if support <= size:
-            number, starts = np.arange(support), np.arange(support)
-        else:
-            quantile = np.minimum(self._middle * size, size - 1).astype(np.int32)
-            fresh = np.diff(quantile, prepend=-1) > 0
-            starts = np.flatnonzero(fresh)
-            number = np.repeat(np.arange(len(starts)), np.diff(starts, append=support))
-        cells = np.full(self._vocab, IMPOSSIBLE, dtype=np.int64)
-        cells[self._order[:support]] = number
-        return Partition(name, cells, np.add.reduceat(self._probs, starts))
+        starts = np.arange(support)
+        if support > size:
+            edges = np.searchsorted(self._middle, np.arange(size) / size)
+            starts = np.unique(edges[edges < support])
+        mass = np.add.reduceat(self._probs, starts)
+        return Partition(name, mass, self._ranks, starts, support)
 
 
 def _by_sign(target_probs: Floats, draft_probs: Floats) -> Partition:
-    below = target_probs <= draft_probs
-    mass = np.array([target_probs @ ~below, target_probs @ below])
-    cells = below.astype(np.int64) if mass.all() else np.zeros(len(below), dtype=np.int64)
-    return Partition(
-        "target above draft", np.where(target_probs > 0, cells, IMPOSSIBLE), mass[mass > 0]
-    )
+    # Two cells need no order: the token's cell is its place.
+    places = (target_probs <= draft_probs).astype(np.int32)
+    mass = np.array([target_probs @ (1 - places), target_probs @ places])
+    if not mass.all():
+        places[:] = 0
+    places[target_probs == 0] = len(mass)
+    kept = mass[mass > 0]
+    return Partition("target above draft", kept, places, np.arange(len(kept)), len(kept))

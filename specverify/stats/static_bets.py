@@ -95,7 +95,7 @@ def tilt_bets(law: Floats, partitions: list[Partition], *, tolerance: float = 0.
     tables = [_tilt_table(part.probs, tolerance) for part in parts]
 
     def log_factors(tokens: Ints) -> Floats:
-        columns = [table[part.cells[tokens]] for part, table in zip(parts, tables, strict=True)]
+        columns = [table[part.cells(tokens)] for part, table in zip(parts, tables, strict=True)]
         if not columns:
             return np.zeros((len(tokens), 0))
         # An impossible token lies in no cell: no tilt explains it, and a tolerant bet waits.
