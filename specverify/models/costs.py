@@ -10,10 +10,10 @@ from typing import TypeAlias
 
 import numpy as np
 
-from specverify._arrays import to_numpy
 from specverify.models.pairs import Pair
+from specverify.sampler.cached import laws_on_host
 from specverify.sampler.protocols import CachedModel
-from specverify.warping import SamplingParams, warp_logits
+from specverify.warping import SamplingParams
 
 __all__ = ["Clock", "Costs", "measure_costs", "timed"]
 
@@ -98,7 +98,7 @@ def _call(
 
     def call() -> None:
         for _ in range(repeats):
-            warp_logits(to_numpy(model.forward(tokens, cache)), sampling)
+            laws_on_host(model.forward(tokens, cache)[0], sampling)
         cache.lengths[:] = context
 
     call()

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from specverify.errors import InvalidInputError
+from specverify.models.host_pass import HostPass
 
 __all__ = ["KVCache"]
 
@@ -28,6 +29,9 @@ class KVCache:
     Attributes:
         lengths: Tokens that count in each row, int64, shape ``(batch,)``. Writing a smaller number
             in place forgets what lies beyond.
+        stored_heads: Keys and values of each layer, shape ``(2, batch, heads, max_length,
+            head_dim)``.
+        host: Runs short passes of a small model on these arrays; None for other models.
     """
 
     def __init__(
@@ -40,9 +44,10 @@ class KVCache:
     ) -> None:
         self.lengths: NDArray[np.int64] = np.zeros(shape[0], np.int64)
         # Zeros, not empty: a masked-out NaN in uninitialised memory would still poison a row.
-        self._stored_heads = [
+        self.stored_heads = [
             torch.zeros((2, *shape), dtype=dtype, device=device) for _ in range(num_layers)
         ]
+        self.host: HostPass | None = None
         self._stored = self.lengths.copy()
         self._max_length = shape[2]
         self._device = device
@@ -74,6 +79,13 @@ class KVCache:
             self._mask = self._causal(self._slots).unsqueeze(1)
         return self._slots
 
+    def begin_on_host(self, batch_size: int, count: int) -> int:
+        """As :meth:`begin`, for :attr:`host`, which keeps no state; the position of the first."""
+        start, stored = int(self.lengths[0]), int(self._stored[0])
+        if batch_size == 1 and 0 <= start <= stored and start + count <= self._max_length:
+            return start
+        return self._check(batch_size, count)[0]  # which says what is wrong
+
     def extend(self, layer: int, fresh: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         """Store one layer's new keys and values; returns all of them and the mask.
 
@@ -85,7 +97,7 @@ class KVCache:
             Keys and values up to the longest row, and the boolean attention mask (None where
             every query sees every key).
         """
-        stored = self._stored_heads[layer]
+        stored = self.stored_heads[layer]
         if isinstance(self._slots, slice):
             stored[:, :, :, self._slots] = fresh
         else:

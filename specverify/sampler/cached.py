@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from specverify._arrays import FloatArray, is_torch, to_numpy
-from specverify.distributions import acceptance_rate, residual_distribution
+from specverify.distributions import acceptance_rate
 from specverify.errors import InvalidInputError
 from specverify.sampler.checks import check_decode_request
 from specverify.sampler.draws import Generator, pick_token
@@ -18,7 +19,7 @@ from specverify.sampler.trace import BlockTrace, DecodeTrace
 from specverify.sampler.verify import accepted_prefix
 from specverify.warping import SamplingParams, warp_logits
 
-__all__ = ["decode_cached", "decode_plain_cached"]
+__all__ = ["decode_cached", "decode_plain_cached", "laws_on_host"]
 
 _PLAIN = SamplingParams()
 
@@ -128,6 +129,21 @@ def decode_plain_cached(
     return text.completion()
 
 
+def laws_on_host(logits: Any, sampling: SamplingParams) -> FloatArray:
+    """What :func:`specverify.warping.warp_logits` gives, in numpy and cheaper per token.
+
+    Args:
+        logits: Scores, numpy or torch, shape ``(n, vocab)``.
+        sampling: Temperature and filters.
+
+    Raises:
+        InvalidInputError: If a score is NaN or ``+inf``, or a row has no finite score.
+    """
+    scores = _on_host(logits)
+    laws = _softmax(scores) if sampling.is_plain else None
+    return warp_logits(scores, sampling) if laws is None else laws
+
+
 class _Reader:
     """A model with its cache, which holds a prefix of the text."""
 
@@ -138,8 +154,7 @@ class _Reader:
     def laws(self, tokens: Sequence[int], n: int) -> FloatArray:
         """Laws of what follows each of the last ``n`` tokens, ``(n, vocab)``; reads what is new."""
         fresh = np.asarray([tokens[int(self.cache.lengths[0]) :]], dtype=np.int64)
-        logits = _on_host(self.model.forward(fresh, self.cache)[0, -n:])
-        return warp_logits(logits, self.sampling)
+        return laws_on_host(self.model.forward(fresh, self.cache)[0, -n:], self.sampling)
 
     def roll_back(self, length: int) -> None:
         """Forget everything beyond the first ``length`` tokens."""
@@ -209,10 +224,23 @@ def _verify(
 ) -> tuple[int, int]:
     """Number of accepted drafts, and the correction or bonus."""
     n_accepted = accepted_prefix(target_laws, draft_laws, proposed, next_uniform)
-    last: FloatArray = target_laws[n_accepted]
+    weights: FloatArray = target_laws[n_accepted]
     if n_accepted < len(proposed):
-        last = residual_distribution(last, draft_laws[n_accepted])
-    return n_accepted, pick_token(last, next_uniform())
+        # Weights need no common divisor. Without an excess a rejection is a matter of rounding.
+        excess = np.maximum(weights - draft_laws[n_accepted], 0)
+        weights = excess if excess.any() else weights
+    return n_accepted, pick_token(weights, next_uniform())
+
+
+def _softmax(logits: NDArray[Any]) -> FloatArray | None:
+    """The model's own laws; None where a total is not finite or the dtype too narrow."""
+    if logits.dtype.itemsize < 4:
+        return None
+    with np.errstate(invalid="ignore"):
+        laws: FloatArray = np.exp(logits - np.maximum.reduce(logits, axis=-1, keepdims=True))
+    total = np.add.reduce(laws, axis=-1, keepdims=True)
+    laws /= total
+    return laws if math.isfinite(total.sum()) else None
 
 
 def _on_host(logits: Any) -> NDArray[Any]:

@@ -10,10 +10,10 @@ from specverify.errors import InvalidInputError
 from specverify.models.gpt import GPTModel
 from specverify.models.step import model_step
 from specverify.models.tabular import TabularModel
-from specverify.sampler.cached import decode_cached, decode_plain_cached
+from specverify.sampler.cached import decode_cached, decode_plain_cached, laws_on_host
 from specverify.sampler.decode import autoregressive_decode, speculative_decode
 from specverify.sampler.protocols import CachedModel, KVCache
-from specverify.warping import SamplingParams
+from specverify.warping import SamplingParams, warp_logits
 
 
 class TokenCache:
@@ -241,3 +241,23 @@ def test_a_completion_that_just_fits() -> None:
     target = CachedTable(TARGET, 20)
     tokens, _ = decode_cached(target, CachedTable(DRAFT, 20), [0] * 6, gamma=4, max_new_tokens=15)
     assert len(tokens) == 15
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("sampling", [SamplingParams(), SamplingParams(temperature=0.5, top_k=3)])
+def test_laws_on_host_are_those_of_warping(dtype, sampling) -> None:
+    logits = np.random.default_rng(0).normal(size=(4, 9)).astype(dtype) * 20
+    logits[1, 2:] = -np.inf
+    expected = warp_logits(logits, sampling)
+    for scores in (logits, torch.from_numpy(logits)):
+        laws = laws_on_host(scores, sampling)
+        tolerance = 4 * float(np.finfo(dtype).eps)
+        np.testing.assert_allclose(laws, expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_laws_on_host_refuse_scores_that_are_no_numbers(bad) -> None:
+    logits = np.full((2, 3), -np.inf)
+    logits[0], logits[1, 1] = 0.0, bad
+    with pytest.raises(InvalidInputError, match="logits"):
+        laws_on_host(logits, SamplingParams())
