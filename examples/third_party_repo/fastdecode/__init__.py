@@ -1,0 +1,1 @@
+"""Kernels of a library that does speculative decoding."""
