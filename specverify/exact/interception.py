@@ -193,6 +193,14 @@ def _held_values(value: Any) -> Iterator[tuple[str, Any]]:
         yield from _held_by_function(value)
     elif not isinstance(value, type | ModuleType) and hasattr(value, "__dict__"):
         yield from list(vars(value).items())
+        yield from _methods(type(value))
+
+
+def _methods(kind: type) -> Iterator[tuple[str, Any]]:
+    """Functions of a class of the audited code: they may draw from a global of their module."""
+    for base in kind.__mro__:
+        if not base.__module__.startswith((*_LIBRARIES, "builtins")):
+            yield from ((n, v) for n, v in vars(base).items() if isinstance(v, FunctionType))
 
 
 def _held_by_function(function: FunctionType) -> Iterator[tuple[str, Any]]:

@@ -230,6 +230,7 @@ def _refuse_our_own(error: Exception, session: Session) -> None:
 def _run_again(fn: Callable[[], Any], tape: Tape, result: Mixture | str, session: Session) -> None:
     again, repeated = _run(fn, tuple(tape.steps), session)
     if len(again.steps) != len(tape.steps) or repeated != result:
+        session.check_untouched()
         raise ReplayDivergence(
             f"the same choices gave {result!r}, then {repeated!r}: the code keeps state, or draws "
             "from a source that is not intercepted"
