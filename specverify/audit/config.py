@@ -90,6 +90,8 @@ class AuditConfig:
     memory_limit: int | None = None
 
     def __post_init__(self) -> None:
+        _member(self, "form", Form)
+        _member(self, "framework", Framework)
         for name in ("tv", "false_alarm", "power"):
             _between(name, getattr(self, name))
         _one_of("mode", self.mode, ("auto", "exact", "statistical"))
@@ -138,6 +140,15 @@ def matches(check: str, pattern: str) -> bool:
     # fnmatch reads [...] as a set of characters; in a check's name brackets are plain text.
     literal = pattern.replace("[", "[[]")
     return check.partition("[")[0] == pattern or fnmatch.fnmatchcase(check, literal)
+
+
+def _member(config: AuditConfig, name: str, kind: type[Form] | type[Framework]) -> None:
+    """Let a member be given by its value: ``"numpy"`` for ``Framework.NUMPY``."""
+    value = getattr(config, name)
+    if value is None:
+        return
+    _one_of(name, value, tuple(str(member) for member in kind))
+    object.__setattr__(config, name, kind(value))
 
 
 def _between(name: str, value: float) -> None:

@@ -82,7 +82,7 @@ class EngineScenario:
 def engine_scenarios(suite: str) -> tuple[EngineScenario, ...]:
     """The settings that an engine is run in."""
     default = (
-        EngineScenario(name="plain", purpose="temperature 1, no filter"),
+        EngineScenario(name="plain", purpose="temperature 1, no filter", coarse=True),
         EngineScenario(
             name="filtered",
             purpose="temperature, top-k, top-p",
@@ -90,9 +90,15 @@ def engine_scenarios(suite: str) -> tuple[EngineScenario, ...]:
             coarse=True,
         ),
     )
+    # An engine's token costs milliseconds: the audit's own bound is for the thorough suite.
     thorough = (
-        EngineScenario(name="hot", purpose="temperature 1.5", sampling=SamplingParams(1.5)),
-        EngineScenario(name="greedy", purpose="temperature 0", sampling=SamplingParams(0.0)),
+        EngineScenario(name="long", purpose="temperature 1, many passes", length=24),
+        EngineScenario(
+            name="hot", purpose="temperature 1.5", sampling=SamplingParams(1.5), coarse=True
+        ),
+        EngineScenario(
+            name="greedy", purpose="temperature 0", sampling=SamplingParams(0.0), coarse=True
+        ),
         EngineScenario(name="one-token", purpose="one token asked", length=1, coarse=True),
     )
     return default if suite == "default" else default + thorough

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +53,7 @@ class Stratum:
         return int(self.counts.sum())
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Evidence:
     """What some strata say together.
 
@@ -63,7 +64,8 @@ class Evidence:
         chi_square: Pearson's statistic, summed over strata.
         chi_square_p: Its asymptotic p-value.
         p_value: Bound on the p-value of the relative entropy, valid at every sample size.
-        tv: Mean total variation over cells, with a 95 % interval (or as asked).
+        strata: The strata.
+        confidence: Coverage of each side's bound on the total variation.
     """
 
     n: int
@@ -72,7 +74,15 @@ class Evidence:
     chi_square: float
     chi_square_p: float
     p_value: float
-    tv: Interval
+    strata: Sequence[Stratum]
+    confidence: float
+
+    @cached_property
+    def tv(self) -> Interval:
+        """Mean total variation over cells, with its bounds; empty where nothing was seen."""
+        if not self.n:
+            return Interval()
+        return _total_variation(self.strata, self.chi_square, self.confidence)
 
 
 def weigh(strata: Sequence[Stratum], *, confidence: float = 0.95) -> Evidence:
@@ -86,22 +96,18 @@ def weigh(strata: Sequence[Stratum], *, confidence: float = 0.95) -> Evidence:
         The evidence; ``p_value`` 1 where there is nothing to see.
     """
     used = [stratum for stratum in strata if stratum.n and len(stratum.probs) > 1]
-    n = sum(stratum.n for stratum in used)
     dof = sum(len(stratum.probs) - 1 for stratum in used)
-    if not n:
-        return Evidence(
-            n=0, dof=0, entropy=0.0, chi_square=0.0, chi_square_p=1.0, p_value=1.0, tv=Interval()
-        )
     statistic = sum(_pearson(stratum) for stratum in used)
     entropy = relative_entropy(used)
     return Evidence(
-        n=n,
+        n=sum(stratum.n for stratum in used),
         dof=dof,
         entropy=entropy,
         chi_square=statistic,
-        chi_square_p=float(distributions.chi2.sf(statistic, dof)),
+        chi_square_p=float(distributions.chi2.sf(statistic, dof)) if dof else 1.0,
         p_value=entropy_p_value(entropy, dof),
-        tv=_total_variation(used, statistic, confidence),
+        strata=used,
+        confidence=confidence,
     )
 
 

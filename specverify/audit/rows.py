@@ -103,7 +103,8 @@ def one_hot_target(vocab: int) -> Recipe:
 
     def rows(rng: np.random.Generator, positions: int) -> tuple[Floats, Floats]:
         target = np.zeros((positions, 1, vocab))
-        target[np.arange(positions), 0, rng.permutation(positions) % vocab] = 1.0
+        order = rng.permutation(vocab)
+        target[np.arange(positions), 0, order[np.arange(positions) % vocab]] = 1.0
         return target, 0.6 * target + 0.4 * _dirichlet(rng, target.shape)
 
     return rows

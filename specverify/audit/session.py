@@ -93,7 +93,9 @@ class Session:
 
     def checks(self) -> tuple[CheckResult, ...]:
         """Every check that was asked for, judged at the last look of its scenario."""
-        judged = [check for name in self.tallies for check in self._judge(name)]
+        # In the order of the scenarios, not of the workers that happened to end first.
+        sampled = [name for name in self.scenarios if name in self.tallies]
+        judged = [check for name in sampled for check in self._judge(name)]
         return apply_declarations(judged, self.config)
 
     def seconds(self) -> dict[str, float]:

@@ -228,7 +228,10 @@ def _framework(function: Callable[..., Any]) -> Framework:
         return Framework.TORCH
     if any(word in hints for word in ("numpy", "np.", "NDArray", "ndarray")):
         return Framework.NUMPY
-    namespace = getattr(inspect.unwrap(function), "__globals__", {})
+    code = inspect.unwrap(function)
+    if not hasattr(code, "__globals__"):  # an object that can be called
+        code = type(function).__call__
+    namespace = getattr(code, "__globals__", {})
     modules = {getattr(value, "__name__", "") for value in namespace.values()}
     if "torch" not in modules and "numpy" in modules:
         return Framework.NUMPY

@@ -59,7 +59,7 @@ def check_joint(scenario: Scenario, tally: Tally, terms: Terms) -> CheckResult:
         statistic=evidence.chi_square,
         p_value=evidence.p_value,
         p_adjusted=adjusted,
-        tv=evidence.tv,
+        tv=evidence.tv if evidence.n else None,
         detectable_tv=found if evidence.n else None,
         power=terms.power,
         message=f"{what}: {found:.3g} would have been found"

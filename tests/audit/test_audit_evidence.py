@@ -1,0 +1,76 @@
+"""The evidence is valid at small levels and finds what it says it finds."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from specverify.audit.evidence import (
+    Stratum,
+    detectable_tv,
+    entropy_p_value,
+    entropy_threshold,
+    relative_entropy,
+    weigh,
+)
+
+LAW = np.array([0.4, 0.3, 0.2, 0.05, 0.05])
+
+
+def _counts(law: np.ndarray, n: int, runs: int, seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).multinomial(n, law, size=runs)
+
+
+def test_the_bound_is_a_p_value_where_a_chi_square_is_not() -> None:
+    """20,000 nulls with cells of expectation 0.2: the bound holds, Pearson's tail does not."""
+    law = np.array([0.996, 0.002, 0.002])
+    alarms = {"bound": 0, "pearson": 0}
+    for counts in _counts(law, 100, 20_000, 1):
+        stratum = Stratum(counts, law)
+        alarms["bound"] += entropy_p_value(relative_entropy([stratum]), 2) <= 1e-3
+        alarms["pearson"] += float(((counts - 100 * law) ** 2 / (100 * law)).sum()) > 13.8155
+    assert alarms["bound"] <= 20
+    assert alarms["pearson"] > 100
+
+
+@pytest.mark.parametrize("dof", [1, 7, 60])
+@pytest.mark.parametrize("level", [1e-3, 1e-9])
+def test_threshold_inverts_the_p_value(dof: int, level: float) -> None:
+    assert entropy_p_value(entropy_threshold(level, dof), dof) == pytest.approx(level, rel=1e-6)
+    assert entropy_p_value(dof * 0.99, dof) == 1.0
+    assert entropy_p_value(5.0, 0) == 1.0
+
+
+def test_one_cell_bound_by_hand() -> None:
+    """Two cells: exp(-t) (e t) for t nats."""
+    assert entropy_p_value(20.0, 1) == pytest.approx(math.exp(-20) * math.e * 20)
+
+
+def test_the_detectable_distance_is_detected_with_its_power() -> None:
+    """In the least favourable direction of equal cells; binomial error of 400 runs is 1.5 %."""
+    law, n, level = np.full(6, 1 / 6), 3000, 1e-8
+    distance = detectable_tv(n, 5, level, power=0.9)
+    moved = law + distance / 3 * np.array([1, 1, 1, -1, -1, -1])
+    found = [weigh([Stratum(counts, law)]).p_value <= level for counts in _counts(moved, n, 400, 2)]
+    assert 0.84 <= np.mean(found) <= 0.96
+
+
+def test_the_interval_holds_the_distance() -> None:
+    moved = np.array([0.45, 0.25, 0.2, 0.05, 0.05])
+    inside = []
+    for counts in _counts(moved, 4000, 300, 3):
+        tv = weigh([Stratum(counts, LAW)]).tv
+        assert tv.low is not None
+        assert tv.high is not None
+        inside.append(tv.low <= 0.05 <= tv.high)
+    assert np.mean(inside) >= 0.93
+
+
+def test_strata_add_up_and_empty_ones_count_for_nothing() -> None:
+    counts = _counts(LAW, 500, 2, 4)
+    both = weigh([Stratum(counts[0], LAW), Stratum(counts[1], LAW), Stratum(0 * counts[0], LAW)])
+    assert (both.n, both.dof) == (1000, 8)
+    assert weigh([]).p_value == 1.0
+    assert weigh([]).tv.high is None
