@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from specverify._arrays import Array, ArrayT, is_torch, namespace
+from specverify.distributions import check_distribution
 from specverify.errors import InvalidInputError
 
 __all__ = ["SamplingParams", "warp_logits", "warp_probs"]
@@ -119,7 +120,7 @@ def warp_probs(probs: ArrayT, params: SamplingParams) -> ArrayT:
         InvalidInputError: If ``probs`` is not a probability vector along its last axis.
     """
     xp = namespace(probs)
-    _check_probs(xp, probs)
+    check_distribution("probs", probs)
     if params.is_plain:
         return probs
     if params.temperature == 0:
@@ -142,16 +143,6 @@ def _check_top_k(top_k: int) -> None:
         raise InvalidInputError("top_k", f"must be an integer, got {top_k!r}") from None
     if whole < 1:
         raise InvalidInputError("top_k", f"must be at least 1, got {top_k}")
-
-
-def _check_probs(xp: Any, probs: Array) -> None:
-    _check_scores(xp, "probs", probs)
-    off = xp.abs(xp.sum(probs, axis=-1) - 1)
-    tolerance = 4 * float(xp.finfo(probs.dtype).eps) ** 0.5  # a softmax row errs by far less
-    if bool(xp.any(off > tolerance)):
-        raise InvalidInputError("probs", f"a row does not sum to one (off by {xp.max(off):.3g})")
-    if bool(xp.any(probs < 0)):
-        raise InvalidInputError("probs", f"has a negative entry, {xp.min(probs):.6g}")
 
 
 def _check_scores(xp: Any, argument: str, scores: Array) -> None:
