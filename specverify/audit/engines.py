@@ -123,7 +123,9 @@ class EngineSampler:
         self._law = self._engine.reference()
         if self._law is None:
             raise InvalidInputError("target", f"{target.name} has no target law to compare with")
-        self._gamma: int | None = self._engine.describe().gamma
+        info = self._engine.describe()
+        self._gamma: int | None = info.gamma
+        self._vocab: int | None = info.vocab_size
         self._prompts = _prompts(self._engine)
         self._calls = 0
 
@@ -164,7 +166,7 @@ class EngineSampler:
         try:
             drawn = guarded(lambda: self._engine.sample(*arguments))
             self._observer.end()
-            _check(drawn, n, scenario.length)
+            _check(drawn, n, scenario.length, self._vocab)
         except ImplementationError as error:
             self._observer.end()
             error.case = error.case or case
@@ -183,10 +185,6 @@ class EngineSampler:
     ) -> None:
         tokens = np.asarray(drawn.tokens, dtype=np.int64)
         target = self._law.probs(prompt, tokens, self._scenario.sampling)
-        if int(tokens.max()) >= target.shape[-1]:
-            raise InvalidEmissionError(
-                f"emitted id {int(tokens.max())} outside [0, {target.shape[-1]})"
-            )
         draft = None
         if hasattr(self._engine, "draft_probs"):
             draft = self._engine.draft_probs(prompt, tokens, self._scenario.sampling)
@@ -289,7 +287,7 @@ def _orders(
     return found
 
 
-def _check(drawn: Any, n: int, length: int) -> None:
+def _check(drawn: Any, n: int, length: int, vocab: int | None) -> None:
     if not isinstance(drawn, Completions):
         raise InvalidEmissionError(f"sample returned {type(drawn).__name__}, not Completions")
     if drawn.tokens.shape != (n, length):
@@ -298,6 +296,8 @@ def _check(drawn: Any, n: int, length: int) -> None:
         )
     if int(drawn.tokens.min()) < -1:
         raise InvalidEmissionError(f"emitted id {int(drawn.tokens.min())}")
+    if vocab is not None and int(drawn.tokens.max()) >= vocab:
+        raise InvalidEmissionError(f"emitted id {int(drawn.tokens.max())} outside [0, {vocab})")
     ended = drawn.tokens < 0
     if (ended[:, :-1] & ~ended[:, 1:]).any():
         raise InvalidEmissionError("emitted a token after the padding that marks the end")

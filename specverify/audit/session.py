@@ -94,8 +94,7 @@ class Session:
     def checks(self) -> tuple[CheckResult, ...]:
         """Every check that was asked for, judged at the last look of its scenario."""
         # In the order of the scenarios, not of the workers that happened to end first.
-        sampled = [name for name in self.scenarios if name in self.tallies]
-        judged = [check for name in sampled for check in self._judge(name)]
+        judged = [check for name in self.scenarios for check in self._judge(name)]
         return apply_declarations(judged, self.config)
 
     def seconds(self) -> dict[str, float]:
@@ -104,7 +103,9 @@ class Session:
         return {"wall": time.monotonic() - self._clock, "sampling": inside}
 
     def _judge(self, name: str) -> Sequence[CheckResult]:
-        checks = judge(self.scenarios[name], self.tallies[name], self.plan, self._looks[name])
+        # A scenario that was not reached has empty counts: inconclusive, and never left out.
+        tally, look = self.tallies.get(name, Tally()), self._looks.get(name, 0)
+        checks = judge(self.scenarios[name], tally, self.plan, look)
         return [check for check in checks if self.config.wants(check.name)]
 
     def _law_verdicts(self, name: str) -> set[Verdict]:

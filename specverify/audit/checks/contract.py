@@ -17,10 +17,11 @@ def check_interface(scenario: AnyScenario, tally: Tally, terms: Terms) -> CheckR
         ``interface[scenario]``: ``error`` with the offending input, else ``pass``.
     """
     error = tally.error
+    seen = Verdict.PASS if tally.total("calls") else Verdict.SKIP
     return CheckResult(
         name=f"interface[{scenario.name}]",
         family=Family.CONTRACT,
-        verdict=Verdict.PASS if error is None else Verdict.ERROR,
+        verdict=Verdict.ERROR if error is not None else seen,
         params=scenario.params() | ({} if error is None else {"error": error["type"]}),
         n=tally.total("calls"),
         message="numbers, types and ranges of tokens hold; inputs untouched"

@@ -1,0 +1,95 @@
+"""Decode loops: the reference passes, loops with one defect fail at the right place."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from specverify.bugs import ZOO
+from specverify.results import Family, Verdict
+from specverify.sampler.decode import autoregressive_decode, speculative_decode
+
+
+@pytest.fixture(scope="module")
+def decode_audit(small_audit):
+    def run(target, **settings):
+        return small_audit(target, **({"framework": "numpy", "form": "decode"} | settings))
+
+    return run
+
+
+@pytest.mark.parametrize("framework", ["numpy", "torch"])
+def test_the_reference_passes(decode_audit, framework) -> None:
+    result = decode_audit(speculative_decode, framework=framework, gammas=(3,))
+    assert result.verdict is Verdict.PASS
+    assert result.summary.efficiency is Verdict.PASS
+    assert result.summary.findings == ()
+
+
+def test_plain_decoding_is_lossless_and_has_no_passes_to_judge(decode_audit) -> None:
+    def plain(prompt, target_step, draft_step, gamma, max_new_tokens, generator):
+        return autoregressive_decode(prompt, target_step, max_new_tokens, generator)
+
+    result = decode_audit(plain, gammas=(1, 2, 3))
+    assert result.verdict is Verdict.PASS
+    assert result.summary.efficiency is Verdict.SKIP
+
+
+def _swapped(prompt, target_step, draft_step, gamma, max_new_tokens, generator):
+    return speculative_decode(prompt, draft_step, target_step, gamma, max_new_tokens, generator)
+
+
+def _stale(prompt, target_step, draft_step, gamma, max_new_tokens, generator):
+    """The target sees the prompt alone: right for one token, then blind."""
+    size = len(prompt)
+    return speculative_decode(
+        prompt, lambda c: target_step(c[:size]), draft_step, gamma, max_new_tokens, generator
+    )
+
+
+@pytest.mark.parametrize(("loop", "position"), [(_swapped, 0), (_stale, 1)])
+def test_a_wrong_loop_fails_where_it_goes_wrong(decode_audit, loop, position) -> None:
+    result = decode_audit(loop, gammas=(3,), tv=0.03)
+    assert result.verdict is Verdict.FAIL
+    failed = [c for c in result.checks if c.family is Family.LAW and c.verdict is Verdict.FAIL]
+    assert failed[0].name == "token[markov]"
+    assert failed[0].diagnosis.position == position
+
+
+def test_a_draft_with_the_wrong_law_fails(decode_audit) -> None:
+    result = decode_audit(ZOO["argmax_draft"].callable, gammas=(3,))
+    assert result.verdict is Verdict.FAIL
+
+
+def test_lengths_are_exact(decode_audit) -> None:
+    def overshoots(prompt, target_step, draft_step, gamma, max_new_tokens, generator):
+        return speculative_decode(
+            prompt, target_step, draft_step, gamma, max_new_tokens + 1, generator
+        )
+
+    def keeps_prompt(*arguments):
+        tokens, _ = speculative_decode(*arguments)
+        return np.concatenate([arguments[0], tokens])
+
+    over = decode_audit(overshoots, gammas=(3,))
+    assert over.verdict is Verdict.ERROR
+    assert "returned 7 tokens for 6 asked" in over.summary.headline
+    assert (
+        "the prompt seems to be included"
+        in decode_audit(keeps_prompt, gammas=(3,)).summary.headline
+    )
+
+
+def test_a_trace_that_tells_another_story_is_a_finding(decode_audit) -> None:
+    def liar(*arguments):
+        tokens, trace = speculative_decode(*arguments)
+        told = [
+            {"proposed": t.proposed, "n_accepted": t.n_accepted + 1, "emitted": t.emitted[::-1]}
+            for t in trace
+        ]
+        return tokens, told
+
+    result = decode_audit(liar, gammas=(3,))
+    assert result.verdict is Verdict.PASS
+    codes = {finding.code for finding in result.summary.findings}
+    assert "trace-differs" in codes
