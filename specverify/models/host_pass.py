@@ -21,6 +21,9 @@ from specverify.errors import InvalidInputError
 __all__ = ["HostPass"]
 
 _MOST_TOKENS = 8
+# Multiplications a token in the largest product. It takes in the shipped draft and leaves its
+# target to torch, where models that are worth a draft run; the model card says what that decides.
+_SMALL_MODEL = 2**17
 # A product of at most so many multiplications runs on one thread in OpenBLAS, numpy's usual BLAS.
 # Larger ones go to torch, whose number of threads the caller sets.
 _SMALL_PRODUCT = 2**18
@@ -58,7 +61,7 @@ class HostPass:
         """
         vocab_size, width = weights.shape
         on_host = weights.device.type == "cpu" and weights.dtype in (torch.float32, torch.float64)
-        return batch_size == 1 and on_host and width * max(4 * width, vocab_size) <= _SMALL_PRODUCT
+        return batch_size == 1 and on_host and width * max(4 * width, vocab_size) <= _SMALL_MODEL
 
     @staticmethod
     def takes(count: int) -> bool:

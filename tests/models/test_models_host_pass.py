@@ -35,8 +35,8 @@ def logits_in_pieces(model: GPTModel, tokens, pieces, *, on_host: bool) -> torch
     return torch.cat(parts)
 
 
-# At a width of 200 products of several tokens go to torch.
-@pytest.mark.parametrize("width", [16, 200])
+# At a width of 128 products of several tokens go to torch.
+@pytest.mark.parametrize("width", [16, 128])
 @pytest.mark.parametrize("pieces", [[1] * 12, [20, 1, 5, 2, 8, 4], [8, 8, 8, 8, 8]], ids=str)
 def test_agrees_with_torch(width, pieces) -> None:
     model = small_gpt(width)
@@ -82,9 +82,10 @@ def test_sees_weights_that_change_in_place() -> None:
     torch.testing.assert_close(model.forward(np.array([3, 4]), cache), whole, rtol=0, atol=1e-10)
 
 
-def test_both_shipped_models_are_small_enough() -> None:
+def test_the_shipped_draft_is_small_and_its_target_is_not() -> None:
     pair = load_pair()
-    assert all(model.new_cache().host is not None for model in (pair.target, pair.draft))
+    assert pair.draft.new_cache().host is not None
+    assert pair.target.new_cache().host is None
 
 
 @pytest.mark.parametrize(
