@@ -184,7 +184,8 @@ def _judge_samples(evidence: Evidence, result: AuditResult, check: str) -> None:
     found = {c.verdict for c in _named(result, check)}
     if Verdict.FAIL in found:
         raise audit_failure(evidence, result)
-    if Verdict.INCONCLUSIVE in found or not found:
+    # Scenarios that the budget left out have no checks: the audit as a whole must be settled.
+    if Verdict.INCONCLUSIVE in found | {result.summary.law} or not found:
         raise InconclusiveError(open_question(evidence))
 
 

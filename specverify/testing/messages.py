@@ -52,6 +52,7 @@ def audit_failure(evidence: Evidence, result: AuditResult) -> NotLosslessError:
     """The error of an audit by samples that failed, or whose implementation misbehaved."""
     gravest = [c for c in result.checks if c.verdict is Verdict.ERROR]
     gravest += [c for c in result.checks if c.verdict is Verdict.FAIL and c.diagnosis is not None]
+    gravest.sort(key=lambda check: (check.verdict is not Verdict.ERROR, check.p_value or 0.0))
     lines = [f"{display_name(evidence.implementation)}: {result.summary.headline}"]
     lines += [f"  not enumerated: {evidence.why_statistical}"]
     lines += [f"  {_evidence(check)}" for check in gravest[:1]]
