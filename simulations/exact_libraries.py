@@ -214,15 +214,15 @@ CASES = (
     Case(
         package="economize",
         module="economize",
-        function="RejectionVerifier.verify",
-        make=economize_verify,
+        function="RejectionVerifier.verify_batch",
+        make=economize_batch,
+        batch=1000,
     ),
     Case(
         package="economize",
         module="economize",
-        function="RejectionVerifier.verify_batch",
-        make=economize_batch,
-        batch=1000,
+        function="RejectionVerifier.verify",
+        make=economize_verify,
     ),
     Case(
         package="sequential-speculative-decoding",
@@ -326,7 +326,6 @@ def main(arguments: list[str] | None = None) -> dict[str, dict[str, Any]]:
     parser.add_argument("--out", type=Path, default=DEFAULT_OUTPUT, help="directory of the reports")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    torch.set_grad_enabled(False)
     report = options.out / "exact_libraries.json"
     rows: dict[str, dict[str, Any]] = json.loads(report.read_text()) if report.exists() else {}
     for case in CASES:
