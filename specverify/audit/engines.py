@@ -11,10 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from specverify.audit.calls import guarded
+from specverify.audit.explanations import (
+    AS_TOLD,
+    EXPLANATIONS,
+    draft_variants,
+    expected_passes,
+)
 from specverify.audit.forms import Completions, Form
 from specverify.audit.observer import Observer
-from specverify.audit.passes import kept_chances, pass_moments
-from specverify.audit.schemes import SCHEMES
 from specverify.audit.tally import Tally
 from specverify.audit.targets import Target
 from specverify.errors import ImplementationError, InvalidEmissionError, InvalidInputError
@@ -190,7 +194,9 @@ class EngineSampler:
             draft = self._engine.draft_probs(prompt, tokens, self._scenario.sampling)
         count_transforms(tally, tokens, target, draft, rng)
         if draft is not None and drawn.passes is not None and self._gamma is not None:
-            count_passes(tally, tokens, (target, draft), drawn.passes, self._gamma)
+            plain = self._engine.draft_probs(prompt, tokens, SamplingParams())
+            drafts = draft_variants(draft, plain, self._scenario.sampling)
+            count_passes(tally, tokens, (target, drafts), drawn.passes, self._gamma)
 
 
 def count_transforms(
@@ -238,30 +244,25 @@ def count_transforms(
 def count_passes(
     tally: Tally,
     tokens: NDArray[np.int64],
-    laws: tuple[NDArray[np.float64], NDArray[np.float64]],
+    laws: tuple[NDArray[np.float64], dict[str, NDArray[np.float64]]],
     passes: NDArray[np.int64],
     gamma: int,
 ) -> None:
-    """Count passes, and what each lossless scheme expects of these very texts.
+    """Count passes, and what each explanation expects of these very texts.
 
     Args:
         tally: Where to count.
         tokens: Completions, shape ``(n, length)``, padded with -1.
-        laws: Target's and draft's conditional laws, each of shape ``(n, length, vocab)``.
+        laws: Target's conditional laws, shape ``(n, length, vocab)``, and the draft's by variant.
         passes: Passes of each completion.
         gamma: Drafted tokens in a pass.
     """
-    target, draft = laws
+    target, drafts = laws
     drawn = tokens >= 0
-    ids = np.maximum(tokens, 0)[..., None]
-    chosen = [np.take_along_axis(law, ids, axis=-1)[..., 0] for law in laws]
-    expected = tally.table("passes-expected", (len(SCHEMES), 2))
-    for which, scheme in enumerate(SCHEMES):
-        chances = kept_chances(*chosen, matching=scheme.matching)
-        for row in range(len(tokens)):
-            moments = pass_moments(chances[row][drawn[row]], gamma, bonus=scheme.bonus)
-            expected[which] += np.rint(np.array(moments) * MICRO).astype(np.int64)
-    overlap = np.minimum(target, draft).sum(axis=-1)[drawn]
+    expected = tally.table("passes-expected", (len(EXPLANATIONS), 2))
+    for which, moments in enumerate(expected_passes(tokens, target, drafts, gamma)):
+        expected[which] += np.rint(np.array(moments) * MICRO).astype(np.int64)
+    overlap = np.minimum(target, drafts[AS_TOLD]).sum(axis=-1)[drawn]
     measured = tally.table("passes", (4,))
     overlap_micro = round(float(overlap.sum()) * MICRO)
     measured += np.array([passes.sum(), drawn.sum(), overlap_micro, 0])

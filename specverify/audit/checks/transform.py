@@ -10,7 +10,7 @@ from scipy import stats
 
 from specverify.audit.engines import MICRO, ORDERS, EngineScenario
 from specverify.audit.evidence import Evidence, Stratum, detectable_tv, weigh
-from specverify.audit.schemes import SCHEMES, STANDARD
+from specverify.audit.explanations import EXPLANATIONS
 from specverify.audit.tally import Tally
 from specverify.audit.terms import Terms
 from specverify.results import CheckResult, Diagnosis, Family, Finding, Interval, Verdict
@@ -28,8 +28,10 @@ __all__ = [
 LAW_TESTS = 3 * len(ORDERS)
 """All positions pooled, each position's own histogram, and neighbours: in every order."""
 
-EFFICIENCY_TESTS = len(SCHEMES)
+EFFICIENCY_TESTS = len(EXPLANATIONS)
 
+_FITS = 0.01
+"""Level under which an explanation of the passes is not named."""
 _CONFIDENCE = 0.95
 
 
@@ -168,20 +170,30 @@ def pass_p_value(passes: int, mean: float, variance: float) -> float:
 
 
 def engine_scheme_finding(tallies: Iterable[Tally], terms: Terms) -> Finding | None:
-    """Which scheme the passes of every setting follow, where it is not the standard one."""
+    """What explains the passes of every setting, where the standard rule does not.
+
+    An explanation is named only if it fits: the best one, at an ordinary level. That another is
+    not refuted at the audit's own tiny level is no reason to name it.
+    """
     seen = [t for t in tallies if t.total("passes")]
-    if not seen:
+    fits = [_fit(seen, which) for which in range(len(EXPLANATIONS))]
+    if terms.adjusted(fits[0]) > terms.false_alarm:
         return None
-    for which, scheme in enumerate(SCHEMES):
-        worst = min(
-            pass_p_value(int(t.arrays["passes"][0]), *(t.arrays["passes-expected"][which] / MICRO))
-            for t in seen
-        )
-        if terms.adjusted(worst) > terms.false_alarm:
-            same = scheme is STANDARD
-            return None if same else Finding(code=scheme.code, text=scheme.text)
-    text = "passes follow neither the standard rule nor a known scheme"
+    best = int(np.argmax(fits))
+    if fits[best] > _FITS / len(EXPLANATIONS):
+        explanation = EXPLANATIONS[best]
+        return Finding(code=explanation.code, text=explanation.text, data={"p_value": fits[best]})
+    text = "passes follow neither the standard rule nor a known deviation from it"
     return Finding(code="unknown-scheme", text=text)
+
+
+def _fit(tallies: list[Tally], which: int) -> float:
+    """Smallest p-value of one explanation, corrected for the number of settings."""
+    values = [
+        pass_p_value(int(t.arrays["passes"][0]), *(t.arrays["passes-expected"][which] / MICRO))
+        for t in tallies
+    ]
+    return min([1.0, *(value * len(values) for value in values)])
 
 
 def _uniform(counts: np.ndarray) -> Stratum:
