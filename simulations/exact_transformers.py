@@ -69,18 +69,18 @@ class Setting:
     threshold: float = 0.0
     eos: bool = False
     assisted_only: Mapping[str, Any] = field(default_factory=dict)
-    size: Size = Size(vocab_size=4, length=3, gamma=2)
+    size: Size = Size(vocab_size=3, length=3, gamma=2)
 
 
 PLAIN = SamplingParams()
 # A schedule changes the number of drafts from the second pass on.
-LONGER = Size(vocab_size=3, length=4, gamma=1)
+LONGER = Size(vocab_size=2, length=4, gamma=1)
 SETTINGS = (
     Setting(name="sampling", own=PLAIN),
     Setting(
         name="temperature 0.7", options={"temperature": 0.7}, own=SamplingParams(temperature=0.7)
     ),
-    Setting(name="top_k 3", options={"top_k": 3}, own=SamplingParams(top_k=3)),
+    Setting(name="top_k 2", options={"top_k": 2}, own=SamplingParams(top_k=2)),
     Setting(name="top_p 0.9", options={"top_p": 0.9}, own=SamplingParams(top_p=0.9)),
     Setting(name="min_p 0.2", options={"min_p": 0.2}, own=SamplingParams(min_p=0.2)),
     Setting(name="repetition_penalty 1.5", options={"repetition_penalty": 1.5}),
