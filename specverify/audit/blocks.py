@@ -69,7 +69,8 @@ class BlockSampler:
         tally, started = Tally(), time.perf_counter()
         drafting, calling = seeds.spawn(2)
         self._uniforms = _uniform_stream(np.random.default_rng(drafting))
-        first, second = (int(word >> 1) for word in calling.generate_state(2, np.uint64))
+        words = calling.generate_state(2 + _PROBED_CALLS, np.uint64)
+        first, second, *probes = (int(word >> 1) for word in words)
         self._generator = make_generator(self._target.framework, first)
         seed_global_generators(second)
         self._calls = 0
@@ -77,7 +78,7 @@ class BlockSampler:
         completions: list[list[int]] = []
         try:
             if probe:
-                self._probe(tally, first)
+                self._probe(tally, probes)
             for _ in range(n):
                 completions.append(self._completion(blocks))
         except ImplementationError as error:
@@ -152,15 +153,15 @@ class BlockSampler:
             if not np.array_equal(to_numpy(row), to_numpy(original), equal_nan=True):
                 raise InputMutatedError(f"wrote into its argument {name}")
 
-    def _probe(self, tally: Tally, seed: int) -> None:
+    def _probe(self, tally: Tally, seeds: Sequence[int]) -> None:
         repeats = tally.table("repeats", (2,))
-        for offset in range(_PROBED_CALLS):
+        for seed in seeds:
             start, previous = 0, self._scenario.chain.start
             drafts = self._draft(start, previous)
             answers = []
             for _ in range(2):
-                self._generator = make_generator(self._target.framework, seed + offset)
-                seed_global_generators(seed + offset)
+                self._generator = make_generator(self._target.framework, seed)
+                seed_global_generators(seed)
                 answers.append(self._call(start, previous, drafts))
             repeats[int(answers[0] != answers[1])] += 1
             if answers[0] != answers[1]:

@@ -54,12 +54,13 @@ class DecodeSampler:
             was sampled before.
         """
         tally, started, self._calls = Tally(), time.perf_counter(), 0
-        first, second = (int(word >> 1) for word in seeds.generate_state(2, np.uint64))
+        words = seeds.generate_state(2 + _PROBED_CALLS, np.uint64)
+        first, second, *probes = (int(word >> 1) for word in words)
         completions: list[list[int]] = []
         rounds: list[Round] = []
         try:
             if probe:
-                self._probe(tally, first)
+                self._probe(tally, probes)
             generator = make_generator(self._target.framework, first)
             seed_global_generators(second)
             for number in range(n):
@@ -124,13 +125,13 @@ class DecodeSampler:
         if not matches:
             tally.note("trace", {"tokens": tokens, "emitted_by_trace": told})
 
-    def _probe(self, tally: Tally, seed: int) -> None:
+    def _probe(self, tally: Tally, seeds: Sequence[int]) -> None:
         repeats = tally.table("repeats", (2,))
-        for number in range(_PROBED_CALLS):
+        for number, seed in enumerate(seeds):
             answers = []
             for _ in range(2):
-                seed_global_generators(seed + number)
-                generator = make_generator(self._target.framework, seed + number)
+                seed_global_generators(seed)
+                generator = make_generator(self._target.framework, seed)
                 answers.append(self._call(number, generator)[0])
             repeats[int(answers[0] != answers[1])] += 1
             if answers[0] != answers[1]:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from specverify.audit.batches import as_block_verifier
 from specverify.audit.blocks import BlockSampler, block_case
 from specverify.audit.decoding import DecodeSampler, decode_case
 from specverify.audit.engines import EngineSampler, EngineScenario, engine_case
@@ -17,7 +18,6 @@ from specverify.audit.suites import AnyScenario, find_scenario
 from specverify.audit.tally import Tally
 from specverify.audit.targets import Target
 from specverify.audit.wire import Task
-from specverify.errors import InvalidInputError
 
 __all__ = ["Bench", "call_case"]
 
@@ -61,7 +61,7 @@ class Bench:
             return DecodeSampler(self._target, scenario, self._observer)
         if self._target.form is Form.VERIFY:
             return BlockSampler(self._target, scenario, self._observer)
-        raise InvalidInputError("form", f"{self._target.form} has no sampler")
+        return BlockSampler(as_block_verifier(self._target), scenario, self._observer)
 
 
 def call_case(scenario: AnyScenario, note: Sequence[int]) -> dict[str, Any]:

@@ -1,0 +1,50 @@
+"""Batched verifiers: each block among strangers, whose rows must not leak."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from specverify.audit.forms import Form, Framework
+from specverify.results import Verdict
+from specverify.sampler.batched import verify_blocks
+
+BATCHED = {"form": Form.BATCHED, "framework": Framework.NUMPY}
+
+
+def right(target_probs, draft_probs, draft_tokens, rng: np.random.Generator):
+    return verify_blocks(target_probs, draft_probs, draft_tokens, rng)
+
+
+def leaks_between_rows(target_probs, draft_probs, draft_tokens, rng: np.random.Generator):
+    """Every row's last token is drawn by the rows of its neighbour."""
+    emitted, n_accepted = verify_blocks(target_probs, draft_probs, draft_tokens, rng)
+    rows = np.arange(len(emitted))
+    strangers = np.roll(emitted[rows, n_accepted], 1)
+    emitted[rows, n_accepted] = strangers
+    return emitted, n_accepted
+
+
+def writes(target_probs, draft_probs, draft_tokens, rng: np.random.Generator):
+    result = verify_blocks(target_probs, draft_probs, draft_tokens, rng)
+    target_probs[:] = 0
+    return result
+
+
+def without_batch(target_probs, draft_probs, draft_tokens, rng: np.random.Generator):
+    return verify_blocks(target_probs, draft_probs, draft_tokens, rng).emitted[0]
+
+
+def test_a_right_batch_passes(small_audit) -> None:
+    result = small_audit(right, **BATCHED)
+    assert (result.verdict, result.summary.efficiency) == (Verdict.PASS, Verdict.PASS)
+
+
+def test_rows_that_leak_are_seen(small_audit) -> None:
+    assert small_audit(leaks_between_rows, **BATCHED).summary.law is Verdict.FAIL
+
+
+def test_misbehaviour_is_an_error_with_its_input(small_audit) -> None:
+    for implementation, text in ((writes, "target_probs"), (without_batch, "shape")):
+        result = small_audit(implementation, **BATCHED)
+        assert result.verdict is Verdict.ERROR
+        assert any(text in check.message and check.case for check in result.checks)
