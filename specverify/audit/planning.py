@@ -35,6 +35,8 @@ _FIRST_LOOK = 750
 _FIRST_ENGINE_LOOK = 96
 _SLOW_VOCAB = 10_000
 _GROWTH = (1.2, 1.7, 3.0)
+_FLOOR_SHARDS = (0, 10, 30)
+"""However lax the bound: a scenario still open at the late looks is suspicious."""
 _CONFIDENCE = 0.95
 _BOUNDING_LOOKS = LOOKS - 1
 """The first look is for gross bugs: no bound on the distance is claimed from it."""
@@ -142,8 +144,8 @@ def _looks(scenario: AnyScenario, tv: float, confidence: float) -> tuple[int, ..
         needed = _needed(scenario, tv, confidence)
         first = min(_FIRST_LOOK if scenario.vocab_size < _SLOW_VOCAB else shard, needed)
     looks = [_round(first, shard)]
-    for growth in _GROWTH:
-        looks.append(max(looks[-1] + shard, _round(growth * needed, shard)))
+    for growth, floor in zip(_GROWTH, _FLOOR_SHARDS, strict=True):
+        looks.append(max(looks[-1] + shard, floor * shard, _round(growth * needed, shard)))
     return tuple(looks)
 
 

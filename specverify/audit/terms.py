@@ -5,10 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["LOOKS", "Terms"]
+from specverify.results import Interval, Verdict
+
+__all__ = ["LOOKS", "SUSPICIOUS", "Terms"]
 
 LOOKS = 4
 """The data are looked at this often at most; each look has its own share of the level."""
+
+SUSPICIOUS = 1e-4
+"""A check passes only above this asymptotic p-value; below it sampling goes on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +47,25 @@ class Terms:
     def adjusted(self, p_value: float) -> float:
         """Bonferroni over every test of the family."""
         return min(1.0, p_value * self.tests)
+
+    def verdict(self, p_value: float, chi_square_p: float, tv: Interval | None = None) -> Verdict:
+        """Verdict of a check of the law.
+
+        Args:
+            p_value: Valid p-value, not yet adjusted.
+            chi_square_p: Asymptotic one: too lax to fail by, sharp enough to doubt by.
+            tv: The distance, where a pass must bound it.
+
+        Returns:
+            ``fail`` at the audit's level; ``inconclusive`` where the counts are suspicious or the
+            distance is not bounded yet, so that sampling goes on; else ``pass``.
+        """
+        if self.adjusted(p_value) <= self.false_alarm:
+            return Verdict.FAIL
+        if chi_square_p <= SUSPICIOUS:
+            return Verdict.INCONCLUSIVE
+        bounded = tv is None or (tv.high is not None and tv.high <= self.tv)
+        return Verdict.PASS if bounded else Verdict.INCONCLUSIVE
 
     def replay(self, scenario: str) -> dict[str, Any]:
         """Arguments that run one scenario again."""

@@ -45,14 +45,16 @@ def check_joint(scenario: Scenario, tally: Tally, terms: Terms) -> CheckResult:
     worst = min(range(len(seen)), key=lambda i: seen[i].p_value) if seen else None
     evidence = weigh([]) if worst is None else seen[worst]
     adjusted = terms.adjusted(evidence.p_value)
-    failed = adjusted <= terms.false_alarm
+    doubt = min((len(seen) * e.chi_square_p for e in seen), default=1.0)
+    verdict = terms.verdict(evidence.p_value, doubt)
+    failed = verdict is Verdict.FAIL
     whole = len(tables) == 1
     found = detectable_tv(evidence.n, max(evidence.dof, 1), terms.level, power=terms.power)
     what = "whole completions" if whole else f"tokens {worst} and {(worst or 0) + 1}"
     return CheckResult(
         name=f"joint[{scenario.name}]",
         family=Family.LAW,
-        verdict=Verdict.FAIL if failed else Verdict.PASS if seen else Verdict.INCONCLUSIVE,
+        verdict=verdict if seen else Verdict.INCONCLUSIVE,
         params=scenario.params()
         | {"counted": what, "dof": evidence.dof, "chi_square_p": evidence.chi_square_p},
         n=evidence.n,

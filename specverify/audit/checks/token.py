@@ -83,7 +83,8 @@ def check_tokens(scenario: Scenario, tally: Tally, terms: Terms) -> CheckResult:
     if impossible:
         p_value = adjusted = 0.0
     tv = together.tv if together.dof else _point_mass(scenario, tally, terms)
-    verdict = _verdict(tv, adjusted, terms)
+    doubt = min(together.chi_square_p, *(len(alone) * e.chi_square_p for e in alone))
+    verdict = terms.verdict(p_value, doubt, tv)
     found = detectable_tv(together.n, max(together.dof, 1), terms.level, power=terms.power)
     return CheckResult(
         name=f"token[{scenario.name}]",
@@ -123,13 +124,6 @@ def _point_mass(scenario: Scenario, tally: Tally, terms: Terms) -> Interval:
     wrong = tally.total("impossible")
     high = 1.0 if wrong else 1 - (1 - terms.confidence) ** (1 / n)
     return Interval(estimate=wrong / n, low=0.0, high=high, confidence=terms.confidence)
-
-
-def _verdict(tv: Interval, adjusted: float, terms: Terms) -> Verdict:
-    if adjusted <= terms.false_alarm:
-        return Verdict.FAIL
-    bounded = tv.high is not None and tv.high <= terms.tv
-    return Verdict.PASS if bounded else Verdict.INCONCLUSIVE
 
 
 def _message(verdict: Verdict, tv: Interval, found: float, impossible: int) -> str:

@@ -56,7 +56,8 @@ def check_transform(scenario: EngineScenario, tally: Tally, terms: Terms) -> Che
     if impossible:
         p_value = 0.0
     widest = max(pooled, key=lambda evidence: evidence.tv.high or 0.0)
-    verdict = _verdict(widest.tv, terms.adjusted(p_value), terms)
+    doubt = min(len(ORDERS) * evidence.chi_square_p for evidence in (*pooled, *apart))
+    verdict = terms.verdict(p_value, doubt, widest.tv)
     n = int(counts[:, 1].sum())
     found = detectable_tv(n, max(widest.dof, 1), terms.level, power=terms.power)
     return CheckResult(
@@ -94,13 +95,15 @@ def check_pairs(scenario: EngineScenario, tally: Tally, terms: Terms) -> CheckRe
     tables = tally.table("transform-pairs", (len(ORDERS), 1, 1))
     seen = [weigh([_uniform(t.reshape(-1))], confidence=terms.confidence) for t in tables]
     worst = min(seen, key=lambda evidence: evidence.p_value)
-    failed = terms.adjusted(worst.p_value) <= terms.false_alarm
+    doubt = min(len(seen) * evidence.chi_square_p for evidence in seen)
+    judged = terms.verdict(worst.p_value, doubt)
+    failed = judged is Verdict.FAIL
     found = detectable_tv(worst.n, max(worst.dof, 1), terms.level, power=terms.power)
     text = "neighbouring tokens are not drawn independently given their laws"
     return CheckResult(
         name=f"joint[{scenario.name}]",
         family=Family.LAW,
-        verdict=Verdict.FAIL if failed else Verdict.PASS if worst.n else Verdict.SKIP,
+        verdict=judged if worst.n else Verdict.SKIP,
         params=scenario.params() | {"dof": worst.dof, "chi_square_p": worst.chi_square_p},
         n=worst.n,
         statistic=worst.chi_square,
@@ -198,13 +201,6 @@ def _fit(tallies: list[Tally], which: int) -> float:
 
 def _uniform(counts: np.ndarray) -> Stratum:
     return Stratum(counts, np.full(len(counts), 1 / len(counts)))
-
-
-def _verdict(tv: Interval, adjusted: float, terms: Terms) -> Verdict:
-    if adjusted <= terms.false_alarm:
-        return Verdict.FAIL
-    bounded = tv.high is not None and tv.high <= terms.tv
-    return Verdict.PASS if bounded else Verdict.INCONCLUSIVE
 
 
 def _message(verdict: Verdict, tv: Interval, found: float, impossible: int) -> str:

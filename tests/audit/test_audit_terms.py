@@ -1,0 +1,30 @@
+"""Verdicts of the law's checks by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from specverify.audit.terms import Terms
+from specverify.results import Interval, Verdict
+
+TERMS = Terms(n=1000, tests=100, false_alarm=1e-6, confidence=0.99, power=0.9, tv=0.02, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("p_value", "chi_square_p", "high", "verdict"),
+    [
+        (1e-9, 1e-20, 0.01, Verdict.FAIL),
+        (1e-7, 1e-12, 0.01, Verdict.INCONCLUSIVE),  # suspicious: sampling goes on
+        (1.0, 0.5, 0.03, Verdict.INCONCLUSIVE),  # not bounded yet
+        (1.0, 0.5, None, Verdict.INCONCLUSIVE),
+        (1.0, 0.5, 0.02, Verdict.PASS),
+    ],
+)
+def test_verdicts(p_value, chi_square_p, high, verdict) -> None:
+    assert TERMS.verdict(p_value, chi_square_p, Interval(high=high)) is verdict
+
+
+def test_levels_are_shared() -> None:
+    assert TERMS.level == pytest.approx(1e-8)
+    assert TERMS.adjusted(1e-7) == pytest.approx(1e-5)
+    assert TERMS.adjusted(0.5) == 1.0
