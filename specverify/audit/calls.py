@@ -32,13 +32,13 @@ def to_framework(values: Any, framework: Framework) -> Any:
     return torch.tensor(array, dtype=torch.float32 if array.dtype.kind == "f" else torch.int64)
 
 
-def invoke(target: Target, arguments: tuple[Any, ...], generator: Any) -> Any:
+def invoke(target: Target, arguments: tuple[Any, ...], generator: Any, **more: Any) -> Any:
     """Call the implementation, handing the generator over in the way that it takes one."""
     if target.generator is None:
-        return target.implementation(*arguments)
+        return target.implementation(*arguments, **more)
     if target.generator == "*":
-        return target.implementation(*arguments, generator)
-    return target.implementation(*arguments, **{target.generator: generator})
+        return target.implementation(*arguments, generator, **more)
+    return target.implementation(*arguments, **{target.generator: generator}, **more)
 
 
 def guarded(call: Callable[[], Any]) -> Any:

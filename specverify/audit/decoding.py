@@ -15,12 +15,13 @@ from specverify.audit.observer import Observer
 from specverify.audit.randomness import make_generator, seed_global_generators
 from specverify.audit.scenarios import Scenario
 from specverify.audit.tally import Tally
-from specverify.audit.targets import Target
+from specverify.audit.targets import Target, takes
 from specverify.errors import ImplementationError, InputMutatedError, InvalidEmissionError
 
 __all__ = ["DecodeSampler", "decode_case"]
 
 _PROBED_CALLS = 8
+_EOS = "eos_token_id"
 
 
 class DecodeSampler:
@@ -36,9 +37,10 @@ class DecodeSampler:
         self._target = target
         self._scenario = scenario
         self._observer = observer
-        chain = scenario.chain
-        self._target_step = _step(to_framework(chain.target[0], target.framework), "target_step")
-        self._draft_step = _step(to_framework(chain.draft[0], target.framework), "draft_step")
+        models = scenario.models or scenario.chain
+        self._target_step = _step(to_framework(models.target[0], target.framework), "target_step")
+        self._draft_step = _step(to_framework(models.draft[0], target.framework), "draft_step")
+        self._more = {} if scenario.eos is None else {_EOS: scenario.eos}
         self._calls = 0
 
     def run(self, n: int, seeds: np.random.SeedSequence, *, probe: bool = False) -> Tally:
@@ -54,8 +56,12 @@ class DecodeSampler:
             was sampled before.
         """
         tally, started, self._calls = Tally(), time.perf_counter(), 0
+        if self._more and not takes(self._target.implementation, _EOS):
+            tally.note("skipped", {"reason": f"it has no parameter {_EOS}"})
+            return tally
         words = seeds.generate_state(2 + _PROBED_CALLS, np.uint64)
         first, second, *probes = (int(word >> 1) for word in words)
+        scenario = self._scenario
         completions: list[list[int]] = []
         rounds: list[Round] = []
         try:
@@ -66,7 +72,8 @@ class DecodeSampler:
             for number in range(n):
                 tokens, trace = self._call(number, generator)
                 completions.append(tokens)
-                self._read_trace(tally, tokens, trace, rounds)
+                if scenario.eos is None:
+                    self._read_trace(tally, tokens, trace, rounds)
         except ImplementationError as error:
             tally.fail(error)
         count_completions(tally, self._scenario, completions)
@@ -83,7 +90,7 @@ class DecodeSampler:
         self._calls += 1
         self._observer.begin((number,))
         try:
-            result = guarded(lambda: invoke(self._target, arguments, generator))
+            result = guarded(lambda: invoke(self._target, arguments, generator, **self._more))
             self._observer.end()
             emitted, trace = split_result(result)
             tokens = self._completion(emitted)
@@ -99,6 +106,10 @@ class DecodeSampler:
         asked = self._scenario.length
         most = asked + len(_prompt(self._scenario)) + self._scenario.gamma + 1
         tokens = read_tokens(emitted, most, self._scenario.vocab_size)
+        eos = self._scenario.eos
+        if eos is not None and len(tokens) < asked and tokens[-1] == eos:
+            # Padded with the end: the chain stays there, so that whatever follows it is seen.
+            return tokens + [eos] * (asked - len(tokens))
         if len(tokens) != asked:
             prompt = _prompt(self._scenario)
             longer = len(tokens) == asked + len(prompt) and tokens[: len(prompt)] == prompt

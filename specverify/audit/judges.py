@@ -24,6 +24,8 @@ def judge(scenario: AnyScenario, tally: Tally, plan: Plan, look: int) -> list[Ch
     Returns:
         Law, efficiency and contract checks, in this order.
     """
+    if "skipped" in tally.cases:
+        return [contract.skipped(scenario, str(tally.cases["skipped"]["reason"]))]
     law = plan.terms(scenario.name, look)
     terms = plan.terms(scenario.name, look, efficiency=True)
     if isinstance(scenario, EngineScenario):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from specverify.audit import rows
 from specverify.audit.chains import Chain
@@ -34,7 +35,8 @@ class Scenario:
         purpose: Why it is here, in a few words.
         coarse: An edge case, or a large vocabulary: looked at for gross defects, so that its
             total variation is bounded by ``COARSE_TV`` and not by the audit's own.
-        eos: Token that ends a completion, if any.
+        eos: Token that ends a completion, if any: the chain stays there, as padding does.
+        models: Rows of the models behind the chain, where the chain's own end differs.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Scenario:
     purpose: str
     coarse: bool = False
     eos: int | None = None
+    models: Chain | None = None
 
     @property
     def vocab_size(self) -> int:
@@ -166,6 +169,15 @@ _DECODE = {
     ),
 }
 
+_DECODE["eos"] = _Plan(
+    recipe=rows.mixed(4, markov=True),
+    gamma=3,
+    length=6,
+    eos=1,
+    purpose="an end inside a block",
+    coarse=True,
+)
+
 _DECODE_THOROUGH = {
     "larger": _Plan(
         recipe=rows.mixed(12, markov=True), gamma=4, length=12, purpose="a larger chain"
@@ -221,13 +233,24 @@ def _build(name: str, form: Form) -> Scenario:
     if form is Form.DECODE:
         known = max(length, plan.gamma + 1)
         target, draft = (np.repeat(side, known, axis=0) for side in (target, draft))
+    chain = models = Chain(target=target, draft=draft)
+    if plan.eos is not None:
+        chain = Chain(target=_ended(target, plan.eos), draft=_ended(draft, plan.eos))
     return Scenario(
         name=name,
         form=form,
-        chain=Chain(target=target, draft=draft),
+        chain=chain,
+        models=models,
         gamma=plan.gamma,
         length=length,
         purpose=plan.purpose,
         coarse=plan.coarse,
         eos=plan.eos,
     )
+
+
+def _ended(rows: NDArray[np.float64], eos: int) -> NDArray[np.float64]:
+    """Rows of a text that stays at its end."""
+    ended = rows.copy()
+    ended[:, eos] = np.eye(rows.shape[2])[eos]
+    return ended

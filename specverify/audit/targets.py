@@ -16,7 +16,7 @@ from typing import Any
 from specverify.audit.forms import Form, Framework
 from specverify.errors import InvalidInputError, MissingDependencyError, UnknownTargetError
 
-__all__ = ["Target", "register", "registered", "resolve"]
+__all__ = ["Target", "register", "registered", "resolve", "takes"]
 
 _REFERENCE = {
     Form.VERIFY: "specverify.sampler.verify:speculative_verify",
@@ -249,6 +249,11 @@ def _generator(function: Callable[..., Any], positional: int) -> str | None:
         return None
     default = ordered[positional].default
     return "*" if default is None or default is inspect.Parameter.empty else None
+
+
+def takes(function: Any, parameter: str) -> bool:
+    """Whether a function has a parameter of this name."""
+    return parameter in _parameters(function)
 
 
 def _parameters(function: Any) -> dict[str, inspect.Parameter]:

@@ -93,3 +93,36 @@ def test_a_trace_that_tells_another_story_is_a_finding(decode_audit) -> None:
     assert result.verdict is Verdict.PASS
     codes = {finding.code for finding in result.summary.findings}
     assert "trace-differs" in codes
+
+
+def _end_to_end(**keywords):
+    def loop(
+        prompt, target_step, draft_step, gamma, max_new_tokens, generator, *, eos_token_id=None
+    ):
+        eos = None if keywords.get("forgets") else eos_token_id
+        tokens, trace = speculative_decode(
+            prompt, target_step, draft_step, gamma, max_new_tokens, generator, eos_token_id=eos
+        )
+        return tokens, trace
+
+    return loop
+
+
+def test_ends_inside_a_block(decode_audit) -> None:
+    right = decode_audit(_end_to_end(), gammas=(3,), checks=("token[eos]", "joint[eos]"))
+    assert right.verdict is Verdict.PASS
+    wrong = decode_audit(_end_to_end(forgets=True), gammas=(3,))
+    failed = [c.name for c in wrong.checks if c.verdict is Verdict.FAIL]
+    assert "token[eos]" in failed
+    assert "token[markov]" not in failed
+
+
+def test_a_loop_that_knows_no_end_is_not_asked_for_one(decode_audit) -> None:
+    def loop(prompt, target_step, draft_step, gamma, max_new_tokens, generator):
+        return speculative_decode(prompt, target_step, draft_step, gamma, max_new_tokens, generator)
+
+    result = decode_audit(loop, gammas=(3,))
+    assert result.verdict is Verdict.PASS
+    (skip,) = (c for c in result.checks if c.name == "token[eos]")
+    assert skip.verdict is Verdict.SKIP
+    assert "no parameter eos_token_id" in skip.message

@@ -7,7 +7,7 @@ from specverify.audit.tally import Tally
 from specverify.audit.terms import Terms
 from specverify.results import CheckResult, Family, Verdict
 
-__all__ = ["check_interface", "check_reproducible"]
+__all__ = ["check_interface", "check_reproducible", "skipped"]
 
 
 def check_interface(scenario: AnyScenario, tally: Tally, terms: Terms) -> CheckResult:
@@ -52,4 +52,15 @@ def check_reproducible(scenario: AnyScenario, tally: Tally, terms: Terms) -> Che
         else "equal seeds, equal answers",
         replay=terms.replay(scenario.name),
         case=tally.cases.get("not-reproducible"),
+    )
+
+
+def skipped(scenario: AnyScenario, reason: str) -> CheckResult:
+    """The one check of a scenario that the implementation cannot be run in."""
+    return CheckResult(
+        name=f"token[{scenario.name}]",
+        family=Family.LAW,
+        verdict=Verdict.SKIP,
+        params=scenario.params(),
+        message=f"not run: {reason}",
     )
