@@ -53,7 +53,7 @@ class AuditConfig:
     Attributes:
         form: How the implementation is called; found from its signature when None.
         framework: Arrays that it takes; found from its annotations when None.
-        mode: ``auto``, ``exact`` or ``statistical``.
+        mode: ``auto`` or ``statistical``; both sample (exact laws: ``specverify.check_exact``).
         budget: Limits of the sampling; None samples until the verdict is in (with a ceiling).
         tv: Largest total variation that a pass may leave open, at 95 % confidence over the audit.
         false_alarm: Probability that a correct implementation fails the law, over the whole audit.
@@ -94,7 +94,7 @@ class AuditConfig:
         _member(self, "framework", Framework)
         for name in ("tv", "false_alarm", "power"):
             _between(name, getattr(self, name))
-        _one_of("mode", self.mode, ("auto", "exact", "statistical"))
+        _one_of("mode", self.mode, ("auto", "statistical"))
         _one_of("expect", self.expect, ("lossless", "standard"))
         _one_of("scenarios", self.scenarios, ("default", "thorough"))
         _one_of("isolation", self.isolation, ("auto", "process", "inline"))

@@ -114,6 +114,8 @@ class DecodeSampler:
             prompt = _prompt(self._scenario)
             longer = len(tokens) == asked + len(prompt) and tokens[: len(prompt)] == prompt
             hint = "; the prompt seems to be included" if longer else ""
+            if eos in tokens[:-1]:
+                hint = "; tokens follow the one that ends the text"
             raise InvalidEmissionError(f"returned {len(tokens)} tokens for {asked} asked{hint}")
         return tokens
 

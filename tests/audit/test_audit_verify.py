@@ -31,13 +31,13 @@ def test_the_reference_passes(small_audit, framework) -> None:
     assert all(c.tv.high <= 0.1 and c.detectable_tv < 0.2 for c in tokens)
 
 
-# The six of the project's foundation, with the position in the block where each must break.
+# Those of the project's foundation (temperature stands below), with the position in the block
+# where each must break.
 CLASSICS = {
     "resample_from_target": 0,
     "abs_residual": 0,
     "draft_row_off": 0,
     "bonus_from_draft": "last",
-    "temperature_on_draft": 0,
     "reused_uniform": 0,
 }
 
@@ -65,6 +65,7 @@ def test_a_cold_target_beside_a_warm_draft_fails(small_audit) -> None:
 
     result = small_audit(cold, framework="numpy", tv=0.03)
     assert result.verdict is Verdict.FAIL
+    assert min(c.diagnosis.position for c in _failed(result)) == 0
     assert result.summary.efficiency is Verdict.FAIL
 
 
