@@ -43,13 +43,15 @@ def records_table(records: Sequence[Mapping[str, Any]], *, title: str = "") -> T
     """A row a record; columns of numbers are aligned to the right.
 
     Args:
-        records: At least one; all with the same keys, which are the headers.
+        records: At least one; their keys, in order of appearance, are the headers, and a record
+            without one of them shows it as unknown.
         title: A line above the table.
     """
-    rows = [[scalar(value) for value in record.values()] for record in records]
-    places = range(len(records[0]))
+    keys = list(dict.fromkeys(key for record in records for key in record))
+    rows = [[scalar(record.get(key)) for key in keys] for record in records]
+    places = range(len(keys))
     numeric = (place for place in places if all(_is_number(row[place]) for row in rows))
-    headers = [key.replace("_", " ") for key in records[0]]
+    headers = [key.replace("_", " ") for key in keys]
     return Table(headers=headers, rows=rows, right=frozenset(numeric), title=title)
 
 
