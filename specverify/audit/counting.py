@@ -21,6 +21,7 @@ __all__ = [
     "count_completions",
     "count_rounds",
     "pair_classes",
+    "paths_are_counted",
 ]
 
 Block: TypeAlias = tuple[list[int], list[int], int | None]
@@ -65,7 +66,7 @@ def _count_joint(tally: Tally, scenario: Scenario, tokens: NDArray[np.int64]) ->
     vocab, length = scenario.vocab_size, scenario.length
     if length < 2:
         return
-    if vocab**length <= MAX_PATHS:
+    if paths_are_counted(scenario):
         path = np.ravel_multi_index(tuple(tokens.T), (vocab,) * length)
         tally.table("path", (vocab**length,))[...] += np.bincount(path, minlength=vocab**length)
         return
@@ -75,6 +76,11 @@ def _count_joint(tally: Tally, scenario: Scenario, tokens: NDArray[np.int64]) ->
     pairs = tally.table("pairs", (length - 1, size, size))
     earlier = np.broadcast_to(np.arange(length - 1), labels[:, 1:].shape)
     np.add.at(pairs, (earlier, labels[:, :-1], labels[:, 1:]), 1)
+
+
+def paths_are_counted(scenario: Scenario) -> bool:
+    """Whether completions are counted whole."""
+    return bool(scenario.vocab_size**scenario.length <= MAX_PATHS)
 
 
 def pair_classes(scenario: Scenario) -> NDArray[np.int64]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import optimize, stats
 
+from specverify.audit.betting import families
 from specverify.audit.cells import token_cells
 from specverify.audit.chains import marginals
 from specverify.audit.checks import efficiency, joint, token, transform
@@ -17,7 +18,7 @@ from specverify.audit.config import AuditConfig
 from specverify.audit.engines import BINS, EngineScenario
 from specverify.audit.scenarios import Scenario
 from specverify.audit.suites import AnyScenario
-from specverify.audit.terms import LOOKS, Terms
+from specverify.audit.terms import BETTING_SHARE, LOOKS, Terms
 from specverify.audit.wire import Task
 
 __all__ = ["COARSE_TV", "ENGINE_SHARD", "SHARD", "Plan", "make_plan", "shard_size"]
@@ -50,7 +51,8 @@ class Plan:
         looks: Cumulative completions of each look, by scenario.
         tv: Largest total variation that a pass may leave open, by scenario.
         shards: Completions of one shard, by scenario.
-        law_tests: Tests that share the law's false-alarm level.
+        law_tests: Tests that share the law's false-alarm level at the fixed looks.
+        law_bets: E-values that share the law's false-alarm level after every shard.
         efficiency_tests: Tests that share the efficiency's.
         config: Settings.
         seed: Root seed.
@@ -60,6 +62,7 @@ class Plan:
     tv: dict[str, float]
     shards: dict[str, int]
     law_tests: int
+    law_bets: int
     efficiency_tests: int
     config: AuditConfig
     seed: int
@@ -70,6 +73,7 @@ class Plan:
         return Terms(
             n=self.looks[name][look],
             tests=self.efficiency_tests if efficiency else self.law_tests,
+            bets=self.law_bets,
             false_alarm=self.config.false_alarm,
             confidence=1 - (1 - _CONFIDENCE) / bounds,
             power=self.config.power,
@@ -84,14 +88,17 @@ class Plan:
 
     def error_budget(self) -> dict[str, Any]:
         """How the level was shared, for ``result.json``."""
+        looked = self.config.false_alarm * (1 - BETTING_SHARE)
         return {
             "false_alarm": self.config.false_alarm,
             "method": "Bonferroni over checks and looks, fixed before sampling; p-values are "
-            "finite-sample bounds",
+            "finite-sample bounds, e-values hold after every shard",
             "law_tests": self.law_tests,
-            "level_per_law_test": self.config.false_alarm / self.law_tests,
+            "level_per_law_test": looked / self.law_tests,
+            "law_bets": self.law_bets,
+            "level_per_law_bet": self.config.false_alarm * BETTING_SHARE / self.law_bets,
             "efficiency_tests": self.efficiency_tests,
-            "level_per_efficiency_test": self.config.false_alarm / self.efficiency_tests,
+            "level_per_efficiency_test": looked / self.efficiency_tests,
             "looks": LOOKS,
             "tv_confidence": _CONFIDENCE,
             "tv_bounds": len(self.looks) * _BOUNDING_LOOKS,
@@ -117,6 +124,7 @@ def make_plan(scenarios: Sequence[AnyScenario], config: AuditConfig, seed: int) 
         tv=tv,
         shards={s.name: shard_size(s) for s in scenarios},
         law_tests=sum(_law_tests(s) for s in scenarios) * LOOKS,
+        law_bets=sum(len(families(s)) for s in scenarios),
         efficiency_tests=sum(_efficiency_tests(s) for s in scenarios) * LOOKS,
         config=config,
         seed=seed,

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 from specverify.results import Interval, Verdict
 
-__all__ = ["LOOKS", "SUSPICIOUS", "Terms"]
+__all__ = ["BETTING_SHARE", "LOOKS", "SUSPICIOUS", "Terms"]
+
+BETTING_SHARE = 0.5
+"""Share of the false-alarm level that the bets have, which are looked at after every shard; the
+fixed looks have the rest."""
 
 LOOKS = 4
 """The data are looked at this often at most; each look has its own share of the level."""
@@ -22,7 +27,9 @@ class Terms:
 
     Attributes:
         n: Completions planned for the look, a scenario.
-        tests: Tests of one family over all scenarios and looks that share ``false_alarm``.
+        tests: Tests of one family over all scenarios and looks that share ``false_alarm`` with
+            the bets.
+        bets: E-values of the family over all scenarios that share it.
         false_alarm: Level of the whole family of tests.
         confidence: Coverage of each bound on the total variation, so that all of them hold
             together at 95 %.
@@ -33,6 +40,7 @@ class Terms:
 
     n: int
     tests: int
+    bets: int
     false_alarm: float
     confidence: float
     power: float
@@ -42,11 +50,16 @@ class Terms:
     @property
     def level(self) -> float:
         """Level of one test."""
-        return self.false_alarm / self.tests
+        return self.false_alarm * (1 - BETTING_SHARE) / self.tests
+
+    @property
+    def log_e_threshold(self) -> float:
+        """Logarithm of the e-value that refutes the law: Bonferroni over the family's e-values."""
+        return math.log(self.bets / (self.false_alarm * BETTING_SHARE))
 
     def adjusted(self, p_value: float) -> float:
-        """Bonferroni over every test of the family."""
-        return min(1.0, p_value * self.tests)
+        """Bonferroni over every test of the family, and over the bets' share of the level."""
+        return min(1.0, p_value * self.tests / (1 - BETTING_SHARE))
 
     def verdict(self, p_value: float, chi_square_p: float, tv: Interval | None = None) -> Verdict:
         """Verdict of a check of the law.

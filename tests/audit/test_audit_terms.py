@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from specverify.audit.terms import Terms
 from specverify.results import Interval, Verdict
 
-TERMS = Terms(n=1000, tests=100, false_alarm=1e-6, confidence=0.99, power=0.9, tv=0.02, seed=0)
+TERMS = Terms(
+    n=1000, tests=100, bets=50, false_alarm=1e-6, confidence=0.99, power=0.9, tv=0.02, seed=0
+)
 
 
 @pytest.mark.parametrize(
@@ -25,6 +29,8 @@ def test_verdicts(p_value, chi_square_p, high, verdict) -> None:
 
 
 def test_levels_are_shared() -> None:
-    assert TERMS.level == pytest.approx(1e-8)
-    assert TERMS.adjusted(1e-7) == pytest.approx(1e-5)
+    """Half to the looks, half to the bets."""
+    assert TERMS.level == pytest.approx(0.5e-8)
+    assert TERMS.adjusted(1e-7) == pytest.approx(2e-5)
     assert TERMS.adjusted(0.5) == 1.0
+    assert math.exp(TERMS.log_e_threshold) == pytest.approx(1e8)
