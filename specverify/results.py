@@ -184,7 +184,8 @@ class AuditResult(msgspec.Struct, frozen=True, kw_only=True):
         argv: The command, or the call's arguments.
         seed: Root seed of every draw.
         environment: Versions and machine.
-        target: What was audited: name, form, framework, version, declared losslessness.
+        target: What was audited: name, form, framework, version, fingerprint, declared losslessness.
+        settings: Settings that the verdicts depend on.
         error_budget: False-alarm level and how it was shared.
         checks: Every check.
         acceptance: Acceptance rates, by name.
@@ -202,6 +203,7 @@ class AuditResult(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     environment: dict[str, Any]
     target: dict[str, Any]
+    settings: dict[str, Any] = {}
     error_budget: dict[str, Any]
     checks: tuple[CheckResult, ...]
     acceptance: dict[str, Any]

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -47,7 +47,7 @@ class Executor(Protocol):
     form: Form
     target: dict[str, Any]
 
-    def run(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Tally]]:
+    def run(self, tasks: Sequence[Task]) -> Generator[tuple[Task, Tally], None, None]:
         """Run tasks; results come as they are ready. Closing the iterator abandons the rest."""
 
     def close(self) -> None:
@@ -70,7 +70,7 @@ class InlineExecutor:
         patience = GENERATE_PATIENCE if found.form is Form.GENERATE else 1.0
         self._bench = Bench(found, InlineWatch(patience * config.time_limit), seed)
 
-    def run(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Tally]]:
+    def run(self, tasks: Sequence[Task]) -> Generator[tuple[Task, Tally], None, None]:
         """Run tasks one after the other."""
         for task in tasks:
             with global_generators_kept():
@@ -167,7 +167,7 @@ class ProcessExecutor:
             self._limit *= GENERATE_PATIENCE
         self.target = readies[0].target
 
-    def run(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Tally]]:
+    def run(self, tasks: Sequence[Task]) -> Generator[tuple[Task, Tally], None, None]:
         """Run tasks on whichever worker is free; an abnormal end is an error in the tally."""
         waiting = deque(tasks)
         with selectors.DefaultSelector() as selector:
@@ -182,7 +182,9 @@ class ProcessExecutor:
                     if task is None or tally is None:
                         continue
                     worker.task = None
-                    if waiting and tally.error is None:
+                    if tally.error is not None:
+                        waiting.clear()  # nothing after it counts
+                    if waiting:
                         worker.give(waiting.popleft())
                     yield task, tally
 

@@ -11,11 +11,15 @@ from datetime import UTC, datetime
 from importlib import metadata
 from typing import Any
 
+from msgspec.structs import replace
+
 from specverify.audit.findings import find_all, summarise
 from specverify.audit.forms import Form
+from specverify.audit.header import settings_of
+from specverify.audit.ledger import Unrecorded
 from specverify.audit.session import Session
 from specverify.audit.verdicts import overall_verdict
-from specverify.results import AuditResult, CheckResult
+from specverify.results import AuditResult, CheckResult, RunStatus, Summary
 
 __all__ = ["make_result"]
 
@@ -50,16 +54,30 @@ def make_result(session: Session, argv: Sequence[str]) -> AuditResult:
         seed=session.seed,
         environment=_environment(),
         target=session.target | {"declare": session.config.declare},
+        settings=settings_of(session.config),
         error_budget=session.plan.error_budget(),
         checks=checks,
         acceptance=_acceptance(checks),
-        timing=session.seconds()
-        | {
-            "calls": sum(tally.total("calls") for tally in session.tallies.values()),
-            "stopped": session.stopped or "judged",
-        },
-        summary=summarise(checks, found),
+        timing=_timing(session),
+        summary=_resumable(summarise(checks, found), session),
     )
+
+
+def _timing(session: Session) -> dict[str, Any]:
+    earlier = session.record.found
+    return session.seconds() | {
+        "calls": sum(tally.total("calls") for tally in session.tallies.values()),
+        "stopped": session.stopped or "judged",
+        "resumed": {"shards": len(earlier), "completions": sum(done.n for done in earlier)},
+    }
+
+
+def _resumable(summary: Summary, session: Session) -> Summary:
+    """The summary, which says of an interrupted audit how it goes on."""
+    if session.status is not RunStatus.INTERRUPTED or isinstance(session.record, Unrecorded):
+        return summary
+    text = f"interrupted; the same command resumes it; {summary.headline}"
+    return replace(summary, headline=text)
 
 
 def _environment() -> dict[str, Any]:

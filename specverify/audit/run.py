@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 from specverify.audit.config import AuditConfig
 from specverify.audit.executors import Executor, InlineExecutor, ProcessExecutor
+from specverify.audit.header import make_header
 from specverify.audit.record import make_result
 from specverify.audit.session import Callback, Progress, Session
+from specverify.audit.storage import Storage, opened
 from specverify.errors import InvalidInputError
-from specverify.results import AuditResult
+from specverify.results import AuditResult, RunStatus
 
-__all__ = ["audit"]
+__all__ = ["audit", "make_executor"]
 
 
 def audit(
@@ -22,6 +26,7 @@ def audit(
     seed: int = 0,
     progress: Callback | None = None,
     argv: Sequence[str] = (),
+    ledger: Path | Storage | None = None,
 ) -> AuditResult:
     """Audit an implementation of speculative decoding.
 
@@ -32,30 +37,36 @@ def audit(
         seed: Root of every draw.
         progress: Called after every shard.
         argv: The command, for the record.
+        ledger: File that keeps every finished shard, so that the same call goes on where an
+            earlier one was interrupted or killed; None keeps nothing.
 
     Returns:
         Verdicts, checks and everything needed to run them again.
 
     Raises:
         UnknownTargetError: If there is no such target.
-        InvalidInputError: If the settings do not fit it.
+        InvalidInputError: If the settings do not fit it, or the ledger is of another audit.
     """
     config = config or AuditConfig()
     tell: Callback = progress or (lambda event: None)
     if seed < 0:
         raise InvalidInputError("seed", f"must not be negative, got {seed}")
     tell(Progress(stage="load"))
-    executor = _executor(target, config, seed)
-    try:
-        session = Session(executor, config, seed, tell)
-        session.sample()
-    finally:
-        executor.close()
+    with closing(make_executor(target, config, seed)) as executor:
+        header = make_header(executor.target, config, seed)
+        with opened(ledger, header) as record:
+            if record.found:
+                tell(Progress(stage="resume", done=sum(done.n for done in record.found)))
+            session = Session(executor, config, seed, tell, record=record)
+            session.sample()
+            if session.status is RunStatus.COMPLETE:
+                record.complete()
     tell(Progress(stage="done"))
     return make_result(session, argv)
 
 
-def _executor(target: Any, config: AuditConfig, seed: int) -> Executor:
+def make_executor(target: Any, config: AuditConfig, seed: int) -> Executor:
+    """Load a target where its shards will be run: in workers if it is named, else here."""
     inline = config.isolation == "inline" or not isinstance(target, str)
     if inline and config.isolation == "process":
         raise InvalidInputError("isolation", "a callable is run inline; name it as module:function")

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeAlias
+
+from msgspec.structs import replace
 
 from specverify.audit.config import AuditConfig
 from specverify.audit.executors import Executor
 from specverify.audit.forms import Form
 from specverify.audit.judges import judge
+from specverify.audit.ledger import Record, Unrecorded
+from specverify.audit.order import Finished, in_order
 from specverify.audit.planning import Plan, make_plan
 from specverify.audit.suites import AnyScenario, suite
 from specverify.audit.tally import Tally, merge_all
 from specverify.audit.terms import LOOKS
 from specverify.audit.verdicts import apply_declarations
+from specverify.audit.watch import Watch
+from specverify.audit.wire import Task
 from specverify.errors import InvalidInputError
 from specverify.results import CheckResult, Family, RunStatus, Verdict
 
@@ -28,9 +35,9 @@ class Progress:
     """Where an audit stands; handed to the ``progress`` callback after every shard.
 
     Attributes:
-        stage: ``load``, ``sample`` or ``done``.
+        stage: ``load``, ``resume``, ``sample`` or ``done``.
         look: Number of the look, from 0.
-        done: Completions drawn in it.
+        done: Completions drawn in it; those on record where an audit is taken up again.
         total: Completions planned in it.
         scenario: Scenario of the shard.
     """
@@ -53,43 +60,57 @@ class Session:
         config: Settings.
         seed: Root seed.
         tell: Told after every shard.
+        record: Where finished shards are kept and found again.
 
     Raises:
         InvalidInputError: If the settings leave no scenario.
     """
 
-    def __init__(self, executor: Executor, config: AuditConfig, seed: int, tell: Callback) -> None:
+    def __init__(
+        self,
+        executor: Executor,
+        config: AuditConfig,
+        seed: int,
+        tell: Callback,
+        *,
+        record: Record | None = None,
+    ) -> None:
         self.config, self.seed = config, seed
         self.target, self.form = executor.target, executor.form
         self._executor, self._tell = executor, tell
         chosen = _chosen(executor, config)
         self.scenarios = {scenario.name: scenario for scenario in chosen}
         self.plan: Plan = make_plan(chosen, config, seed)
+        self._watch = Watch(self.plan, self.scenarios)
+        self.record: Record = Unrecorded() if record is None else record
         self.tallies: dict[str, Tally] = {}
         self.status = RunStatus.COMPLETE
         self.stopped = ""
         self.started = datetime.now(UTC)
         self._looks: dict[str, int] = {}
+        self._shards: dict[str, int] = {}
+        self._spent = max((done.arrived for done in self.record.found), default=0.0)
         self._clock = time.monotonic()
         self._calls = 0
 
     def sample(self) -> None:
         """Sample look after look; an interruption keeps everything sampled before it."""
-        names = list(self.scenarios)
-        for look in range(LOOKS):
-            try:
-                self._sample_look(names, look)
-            except KeyboardInterrupt:
-                self.status, self.stopped = RunStatus.INTERRUPTED, "interrupted"
-            if self.stopped:
-                return
-            laws = {name: self._law_verdicts(name) for name in names}
-            if any(Verdict.FAIL in verdicts for verdicts in laws.values()):
-                self.stopped = "failed"
-                return
-            names = [name for name in names if Verdict.INCONCLUSIVE in laws[name]]
-            if not names:
-                return
+        try:
+            self._sample_looks()
+        except KeyboardInterrupt:
+            self.status, self.stopped = RunStatus.INTERRUPTED, "interrupted"
+
+    def sample_again(self, name: str, look: int, shards: int) -> None:
+        """Sample the first shards of one scenario, as an earlier run did.
+
+        Args:
+            name: The scenario.
+            look: The look that they reached.
+            shards: How many.
+        """
+        tasks = [task for number in range(look + 1) for task in self.plan.tasks([name], number)]
+        for finished in in_order(self._executor, tasks[:shards], self.record, self._elapsed):
+            self._count(finished, look)
 
     def checks(self) -> tuple[CheckResult, ...]:
         """Every check that was asked for, judged at the last look of its scenario."""
@@ -100,13 +121,36 @@ class Session:
     def seconds(self) -> dict[str, float]:
         """Wall-clock seconds, and seconds inside the shards."""
         inside = sum(tally.seconds for tally in self.tallies.values())
-        return {"wall": time.monotonic() - self._clock, "sampling": inside}
+        return {"wall": self._elapsed(), "sampling": inside}
+
+    def _elapsed(self) -> float:
+        """Seconds of sampling, those of earlier runs included."""
+        return self._spent + time.monotonic() - self._clock
+
+    def _sample_looks(self) -> None:
+        names = list(self.scenarios)
+        for look in range(LOOKS):
+            self._sample_look(names, look)
+            if self.stopped:
+                return
+            laws = {name: self._law_verdicts(name) for name in names}
+            if any(Verdict.FAIL in verdicts for verdicts in laws.values()):
+                self.stopped = "failed"
+                return
+            names = [name for name in names if Verdict.INCONCLUSIVE in laws[name]]
+            if not names:
+                return
 
     def _judge(self, name: str) -> Sequence[CheckResult]:
         # A scenario that was not reached has empty counts: inconclusive, and never left out.
         tally, look = self.tallies.get(name, Tally()), self._looks.get(name, 0)
         checks = judge(self.scenarios[name], tally, self.plan, look)
-        return [check for check in checks if self.config.wants(check.name)]
+        reached = {"look": look, "shards": self._shards.get(name, 0)}
+        return [
+            replace(check, replay=None if check.replay is None else check.replay | reached)
+            for check in checks
+            if self.config.wants(check.name)
+        ]
 
     def _law_verdicts(self, name: str) -> set[Verdict]:
         checks = apply_declarations(self._judge(name), self.config)
@@ -115,38 +159,38 @@ class Session:
     def _sample_look(self, names: Sequence[str], look: int) -> None:
         tasks = self.plan.tasks(names, look)
         total, done = sum(task.n for task in tasks), 0
-        parts: dict[str, dict[int, Tally]] = {}
-        try:
-            for task, tally in self._executor.run(tasks):
-                parts.setdefault(task.scenario, {})[task.shard] = tally
-                done += task.n
-                self._calls += tally.total("calls")
-                self._tell(
-                    Progress(
-                        stage="sample", look=look, done=done, total=total, scenario=task.scenario
-                    )
-                )
-                self.stopped = self._reason_to_stop(tally)
+        with closing(in_order(self._executor, tasks, self.record, self._elapsed)) as shards:
+            for finished in shards:
+                self._count(finished, look)
+                done += finished.task.n
+                self._tell_of(finished.task, look, done, total)
+                self.stopped = self._reason_to_stop(finished)
                 if self.stopped:
-                    break
-        finally:
-            self._keep(parts, look)
+                    return
 
-    def _keep(self, parts: dict[str, dict[int, Tally]], look: int) -> None:
-        for name, shards in parts.items():
-            # In the order of their numbers: which worker was faster must not matter.
-            ordered = [shards[number] for number in sorted(shards)]
-            earlier = [self.tallies[name]] if name in self.tallies else []
-            self.tallies[name] = merge_all([*earlier, *ordered])
-            self._looks[name] = look
+    def _count(self, finished: Finished, look: int) -> None:
+        name = finished.task.scenario
+        # A new sum, not the old one changed: an interruption leaves no half-counted shard.
+        self.tallies[name] = merge_all([self.tallies.get(name, Tally()), finished.tally])
+        self._shards[name] = self._shards.get(name, 0) + 1
+        self._looks[name] = look
+        self._calls += finished.tally.total("calls")
 
-    def _reason_to_stop(self, tally: Tally) -> str:
-        if tally.error is not None:
+    def _tell_of(self, task: Task, look: int, done: int, total: int) -> None:
+        event = Progress(stage="sample", look=look, done=done, total=total, scenario=task.scenario)
+        self._tell(event)
+
+    def _reason_to_stop(self, finished: Finished) -> str:
+        """Why no further shard counts; it depends on this shard and those before it alone."""
+        if finished.tally.error is not None:
             return "error"
+        name = finished.task.scenario
+        if self._watch.alarm(name, self.tallies[name]):
+            return "failed"
         budget = self.config.budget
         if budget is None:
             return ""
-        late = budget.seconds is not None and time.monotonic() - self._clock >= budget.seconds
+        late = budget.seconds is not None and finished.arrived >= budget.seconds
         spent = budget.calls is not None and self._calls >= budget.calls
         return "budget" if late or spent else ""
 

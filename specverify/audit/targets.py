@@ -13,6 +13,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from specverify.audit.fingerprint import fingerprint
 from specverify.audit.forms import Form, Framework
 from specverify.errors import InvalidInputError, MissingDependencyError, UnknownTargetError
 
@@ -62,6 +63,8 @@ class Target:
             "form": str(self.form),
             "framework": str(self.framework),
             "version": None if version is None else str(version),
+            "spec": self.spec,
+            "fingerprint": fingerprint(self.implementation),
         }
         if self.form is Form.GENERATE:
             info = self.implementation.describe()

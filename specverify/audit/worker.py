@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from specverify.audit.forms import Form, Framework
+from specverify.audit.lifeline import end_with_parent
 from specverify.audit.observer import FlightRecorder
 from specverify.audit.samplers import Bench
 from specverify.audit.targets import Target, resolve
@@ -25,6 +26,7 @@ __all__ = ["main"]
 def main() -> None:
     """Serve until the other side closes."""
     source, sink = _take_standard_streams()
+    end_with_parent(source)
     head = read_frame(source)
     if head is None:
         return
