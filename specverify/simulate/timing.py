@@ -7,7 +7,7 @@ it is the same everywhere. A draft that costs nothing (n-gram lookup) has ``draf
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 import numpy as np
@@ -46,15 +46,19 @@ class ConstantTiming:
 
     Args:
         draft_time: Time of a draft step, finite and at least 0.
-        target_time: Time of a target pass, whatever it verifies, finite and above 0.
+        target_time: Time of a target pass over one token, finite and above 0.
+        verify_slope: What each further token of a block adds to a pass, over ``target_time``; at
+            least 0. Reading the weights hides it on an accelerator, hardly on a processor.
     """
 
     draft_time: float
     target_time: float
+    verify_slope: float = field(default=0.0, kw_only=True)
 
     def __post_init__(self) -> None:
         checked_cost("draft_time", self.draft_time)
         checked_cost("target_time", self.target_time, positive=True)
+        checked_cost("verify_slope", self.verify_slope)
 
     def draft_times(self, generator: np.random.Generator, steps: IntArray) -> FloatArray:
         """Proportional to the steps."""
@@ -63,8 +67,8 @@ class ConstantTiming:
     def verify_times(
         self, generator: np.random.Generator, passes: IntArray, gamma: IntArray
     ) -> FloatArray:
-        """Proportional to the passes."""
-        return passes * self.target_time
+        """Proportional to the passes, and linear in the tokens of one."""
+        return passes * (self.target_time * (1 + self.verify_slope * gamma))
 
     def plain_times(self, generator: np.random.Generator, tokens: IntArray) -> FloatArray:
         """Proportional to the tokens."""
@@ -80,14 +84,18 @@ class JitterTiming:
         target_time: Mean time of a target pass, finite and above 0.
         variation: Standard deviation over mean of a single step, above 0.
         law: ``gamma``, whose sums are one draw, or ``lognormal``, with the heavier tail.
+        verify_slope: What each further token of a block adds to a pass, over ``target_time``; at
+            least 0.
     """
 
     draft_time: float
     target_time: float
     variation: float
     law: Literal["gamma", "lognormal"] = "gamma"
+    verify_slope: float = field(default=0.0, kw_only=True)
 
     def __post_init__(self) -> None:
+        checked_cost("verify_slope", self.verify_slope)
         checked_cost("draft_time", self.draft_time)
         checked_cost("target_time", self.target_time, positive=True)
         checked_cost("variation", self.variation, positive=True)
@@ -101,8 +109,9 @@ class JitterTiming:
     def verify_times(
         self, generator: np.random.Generator, passes: IntArray, gamma: IntArray
     ) -> FloatArray:
-        """Sums of as many independent times."""
-        return self.target_time * self._unit_sums(generator, passes)
+        """Sums of as many independent times, each linear in the tokens of a block."""
+        slope = 1 + self.verify_slope * gamma
+        return self.target_time * slope * self._unit_sums(generator, passes)
 
     def plain_times(self, generator: np.random.Generator, tokens: IntArray) -> FloatArray:
         """Sums of as many independent times."""

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import json
 import runpy
+import sys
 from pathlib import Path
 
 import pytest
 
-SIMULATIONS = Path(__file__).resolve().parents[2] / "simulations"
+ROOT = Path(__file__).resolve().parents[2]
+SIMULATIONS = ROOT / "simulations"
+STUDIES = {
+    "batch_crossover": "predicted_speedup",
+    "emitted_length": "exact",
+    "finite_length_bias": "whole_exact",
+    "gamma_policies": None,
+    "heterogeneity": "predicted_tokens_per_pass",
+    "speedup_vs_theory": "predicted_speedup",
+}
+SIMULATED = {"whole_exact": "whole", "exact": "share"}
 
 
 def test_document_b_study(tmp_path) -> None:
@@ -24,3 +35,32 @@ def test_document_b_study(tmp_path) -> None:
         row[key]["standard_errors_apart"] for row in rows for key in ("tokens_per_round", "speedup")
     ]
     assert max(map(abs, apart)) < 4
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_study_writes_flat_rows_the_same_every_time(name, tmp_path, monkeypatch) -> None:
+    contents = []
+    for output in (tmp_path / "first" / "out.json", tmp_path / "second.json"):
+        monkeypatch.setattr(sys, "argv", [name, "--quick", str(output)])
+        runpy.run_path(str(SIMULATIONS / f"{name}.py"), run_name="__main__")
+        contents.append(output.read_bytes())
+    assert contents[0] == contents[1]
+    study = json.loads(contents[0])
+    assert study["study"] == name
+    assert study["command"] == f"python simulations/{name}.py --quick"
+    for row in study["rows"]:
+        assert list(row) == list(study["columns"])
+        assert not any(isinstance(value, dict | list) for value in row.values())
+
+
+@pytest.mark.parametrize("name", [name for name, exact in STUDIES.items() if exact])
+def test_the_reported_study_agrees_with_theory(name) -> None:
+    """What is shipped in reports/: nearly all 95 % intervals hold the closed form."""
+    rows = json.loads((ROOT / "reports" / f"{name}.json").read_text())["rows"]
+    exact = STUDIES[name]
+    simulated = SIMULATED.get(exact, exact.removeprefix("predicted_"))
+    inside = [row[f"{simulated}_low"] <= row[exact] <= row[f"{simulated}_high"] for row in rows]
+    assert sum(inside) >= 0.8 * len(rows)
+    for row in rows:
+        reach = (row[f"{simulated}_high"] - row[f"{simulated}_low"]) / 2
+        assert abs(row[simulated] - row[exact]) < 3 * reach  # 5.9 standard errors
