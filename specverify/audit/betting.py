@@ -10,11 +10,15 @@ probability that it ever reaches ``1 / level`` by ``level``. Averages of such pr
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
 
+from specverify.audit.alternatives import known_paths, known_rows
 from specverify.audit.chains import Chain, pair_law, path_law
 from specverify.audit.counting import pair_classes, paths_are_counted
 from specverify.audit.engines import BINS, ORDERS, EngineScenario
@@ -23,9 +27,12 @@ from specverify.audit.suites import AnyScenario
 from specverify.audit.tally import Tally
 from specverify.stats.context import ContextBets, Evidence
 from specverify.stats.multiplicity import average_log_e
-from specverify.stats.naming import UNKNOWN
+from specverify.stats.naming import UNKNOWN, posterior_shares
+from specverify.stats.static_bets import StaticBets, named_bets
 
-__all__ = ["JOINT", "TOKEN", "ScenarioBets", "bets_for", "families"]
+__all__ = ["JOINT", "TOKEN", "ScenarioBets", "averaged", "bets_for", "families", "together"]
+
+Counts: TypeAlias = NDArray[np.int64]
 
 TOKEN, JOINT = "token", "joint"
 """Names of the checks that the two families of bets belong to."""
@@ -62,36 +69,18 @@ def bets_for(scenario: AnyScenario, *, tolerance: float = 0.0) -> ScenarioBets:
 
 class _ChainBets:
     def __init__(self, scenario: Scenario, tolerance: float) -> None:
-        chain = scenario.chain
-        self._scenario = scenario
-        self._places = {
-            (position, context): ContextBets(
-                chain.target[position, context],
-                chain.draft[position, context],
-                tolerance=tolerance,
-            )
-            for position in range(scenario.length)
-            for context in range(chain.contexts)
-        }
+        self._unknown = _Places(scenario, tolerance)
+        self._known = _KnownRows(scenario, tolerance)
         self._joint = _joint_bets(scenario, tolerance)
 
     def evidence(self, tally: Tally) -> dict[str, Evidence]:
         """Evidence of tokens given the token before, and of whole completions or pairs."""
-        found = {TOKEN: self._token_evidence(tally)}
-        if self._joint:
-            found[JOINT] = self._joint_evidence(tally)
-        return found
-
-    def _token_evidence(self, tally: Tally) -> Evidence:
         counts = tally.get("token")
         if counts is None:
-            return _nothing()
-        return _together(
-            [
-                self._places[int(position), int(context)].evidence(counts[position, context])
-                for position, context in np.argwhere(counts.any(axis=2))
-            ]
-        )
+            return {TOKEN: _nothing()} | ({JOINT: _nothing()} if self._joint else {})
+        unknown = self._unknown.evidence(counts)
+        found = {TOKEN: self._known.beside(unknown, counts)}
+        return found | ({JOINT: self._joint_evidence(tally)} if self._joint else {})
 
     def _joint_evidence(self, tally: Tally) -> Evidence:
         paths, pairs = tally.get("path"), tally.get("pairs")
@@ -101,10 +90,62 @@ class _ChainBets:
             return _nothing()
         # Completions are drawn one after another from one law, so that each table is a stream of
         # its own; the tables share tokens, hence the average and no product.
-        seen = [
-            bets.evidence(table.reshape(-1)) for bets, table in zip(self._joint, pairs, strict=True)
-        ]
-        return _averaged(seen)
+        tables = zip(self._joint, pairs, strict=True)
+        return averaged([bets.evidence(table.reshape(-1)) for bets, table in tables])
+
+
+class _Places:
+    """Bets on the unknown at each position after each context."""
+
+    def __init__(self, scenario: Scenario, tolerance: float) -> None:
+        chain = scenario.chain
+        self._bets = {
+            (position, context): ContextBets(
+                chain.target[position, context],
+                chain.draft[position, context],
+                tolerance=tolerance,
+            )
+            for position in range(scenario.length)
+            for context in range(chain.contexts)
+        }
+
+    def evidence(self, counts: Counts) -> Evidence:
+        """Evidence in counts of shape ``(length, contexts, vocab)``."""
+        places = [(int(i), int(j)) for i, j in np.argwhere(counts.any(axis=2))]
+        return together([self._bets[place].evidence(counts[place]) for place in places])
+
+
+class _KnownRows:
+    """Bets that one known bug is at work at every place: its ratios multiply over all of them."""
+
+    def __init__(self, scenario: Scenario, tolerance: float) -> None:
+        laws, target = known_rows(scenario), scenario.chain.target
+        self._bets: dict[tuple[int, int], StaticBets] = {}
+        for i, j in np.ndindex(scenario.length, scenario.chain.contexts):
+            rows = {name: law[i, j] for name, law in laws.items()}
+            self._bets[i, j] = named_bets(target[i, j], rows, tolerance=tolerance)
+        first = self._bets[0, 0]
+        self._names, self._owners, self._weights = first.names, first.owners, first.weights
+
+    def beside(self, unknown: Evidence, counts: Counts) -> Evidence:
+        """Average of these bets and of those on the unknown, which have half of the money."""
+        if not self._names:
+            return unknown
+        gains = np.zeros(len(self._weights))
+        for place, bets in self._bets.items():
+            tokens = np.flatnonzero(counts[place])
+            gains += counts[place][tokens] @ bets.log_factors(tokens)
+        # Impossible tokens are proof already; here they tell the bugs apart that explain them.
+        weighted = gains + np.log(self._weights)
+        by_name = {
+            name: float(logsumexp(weighted[self._owners == index]))
+            for index, name in enumerate(self._names)
+        }
+        rest = unknown.log_e if np.isfinite(unknown.log_e) else -np.inf
+        known = float(logsumexp(weighted))
+        log_e = unknown.log_e if unknown.log_e == np.inf else average_log_e([known, rest])
+        shares = posterior_shares(by_name | {UNKNOWN: rest})
+        return replace(unknown, log_e=log_e, shares=shares)
 
 
 class _TransformBets:
@@ -121,12 +162,12 @@ class _TransformBets:
         if counts is None or pairs is None:
             return {TOKEN: _nothing()}
         pooled = [self._cells.evidence(table) for table in counts.sum(axis=0)]
-        apart = [_together([self._cells.evidence(c) for c in counts[:, i]]) for i in range(3)]
+        apart = [together([self._cells.evidence(c) for c in counts[:, i]]) for i in range(3)]
         neighbours = ContextBets(
             np.full(pairs[0].size, 1 / pairs[0].size), tolerance=self._tolerance
         )
         joint = [neighbours.evidence(table.reshape(-1)) for table in pairs]
-        return {TOKEN: _averaged([*pooled, *apart]), JOINT: _averaged(joint)}
+        return {TOKEN: averaged([*pooled, *apart]), JOINT: averaged(joint)}
 
 
 def _joint_bets(scenario: Scenario, tolerance: float) -> list[ContextBets]:
@@ -135,23 +176,31 @@ def _joint_bets(scenario: Scenario, tolerance: float) -> list[ContextBets]:
         return []
     if paths_are_counted(scenario):
         drafted = Chain(target=chain.draft, draft=chain.target, start=chain.start)
-        return [
-            ContextBets(path_law(chain, length), path_law(drafted, length), tolerance=tolerance)
-        ]
+        bets = ContextBets(
+            path_law(chain, length),
+            path_law(drafted, length),
+            alternatives=known_paths(scenario),
+            tolerance=tolerance,
+        )
+        return [bets]
     classes = pair_classes(scenario)
     size = int(classes.max()) + 1
     laws = [pair_law(chain, position, classes) for position in range(length - 1)]
     return [ContextBets(law.reshape(size * size), tolerance=tolerance) for law in laws]
 
 
-def _together(seen: Sequence[Evidence]) -> Evidence:
-    """Average of the product over places and of their mean: a bug everywhere, or at one place."""
+def together(seen: Sequence[Evidence]) -> Evidence:
+    """Evidence of places: average of the product over them and of their mean.
+
+    The product finds a bug that is everywhere, the mean one that is at a single place.
+    """
     log_e = [evidence.log_e for evidence in seen]
     product = sum(np.logaddexp(_POCKET, _POCKET + value) for value in log_e)
     return _summed(seen, average_log_e([float(product), average_log_e(log_e)]))
 
 
-def _averaged(seen: Sequence[Evidence]) -> Evidence:
+def averaged(seen: Sequence[Evidence]) -> Evidence:
+    """Evidence of bets that watch the same tokens: their mean."""
     return _summed(seen, average_log_e([evidence.log_e for evidence in seen]))
 
 

@@ -196,7 +196,7 @@ def scenarios(form: Form, suite: str = "default") -> tuple[Scenario, ...]:
     Raises:
         InvalidInputError: If the form has no fixed scenarios.
     """
-    return tuple(_build(name, form) for name in _plans(form, suite))
+    return tuple(find(form, name) for name in _plans(form, suite))
 
 
 @cache
