@@ -142,6 +142,8 @@ def target_line(result: AuditResult) -> str:
     """What was audited, e.g. ``sampler.py:verify (form verify, framework torch)``."""
     target = dict(result.target)
     name = scalar(target.pop("name", "?"))
+    for key in ("spec", "fingerprint"):  # for programs: the name once more, and a hash
+        target.pop(key, None)
     shown = [f"{key} {scalar(value)}" for key, value in target.items() if value is not None]
     return f"{name} ({', '.join(shown)})" if shown else name
 
