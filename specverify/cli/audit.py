@@ -4,97 +4,66 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from specverify.cli.options import AsJson, Seed, comma_separated, member, positive_integers
+from specverify.cli import options
+from specverify.cli.options import (
+    comma_separated,
+    member,
+    positive_integers,
+    size_in_bytes,
+    usual_workers,
+)
 from specverify.cli.progress import progress
 from specverify.cli.report import rendered
-from specverify.cli.shell import say, write_file
+from specverify.cli.shell import note, say, terminable, write_file
 from specverify.errors import UnknownTargetError
 
 if TYPE_CHECKING:
     from specverify.audit.config import AuditConfig
+    from specverify.audit.storage import Storage
     from specverify.results import AuditResult
 
 __all__ = ["audit", "read_xfails"]
 
-TARGET_HELP = (
-    "reference, module:function, path/file.py:function, or an engine listed by `specverify ls`."
-)
+_NO_SETTINGS = frozenset({"target", "out", "fresh", "md", "junit", "as_json", "seed"})
 
 
 def audit(
-    target: Annotated[str, typer.Argument(metavar="TARGET", help=TARGET_HELP)],
-    form: Annotated[
-        str | None,
-        typer.Option(help="verify, batched, decode or generate; found out if not given."),
-    ] = None,
-    framework: Annotated[
-        str | None, typer.Option(help="torch or numpy; found out if not given.")
-    ] = None,
-    budget: Annotated[
-        str | None, typer.Option(help="The most to spend: 60s, 2m (time) or 200k, 1M (calls).")
-    ] = None,
-    tv: Annotated[
-        float, typer.Option(help="Largest total variation that a pass may leave open.")
-    ] = 0.02,
-    false_alarm: Annotated[
-        float, typer.Option(help="Probability that a correct implementation fails the law.")
-    ] = 1e-6,
-    declare: Annotated[
-        str, typer.Option(help="What TARGET claims: lossless or lossy:X (total variation X).")
-    ] = "lossless",
-    expect: Annotated[
-        str, typer.Option(help="lossless, or standard: then a slower scheme fails.")
-    ] = "lossless",
-    gamma: Annotated[
-        str | None, typer.Option(help="Block sizes to keep of the scenarios': 4, 1,2,4 or 1-4.")
-    ] = None,
-    checks: Annotated[
-        str | None, typer.Option(help="Checks to run, by name or pattern, separated by commas.")
-    ] = None,
-    xfails: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Expected failures: 'pattern  # reason' lines."),
-    ] = None,
-    scenarios: Annotated[str, typer.Option(help="default or thorough.")] = "default",
-    workers: Annotated[int, typer.Option(min=1, help="Worker processes.")] = 1,
-    time_limit: Annotated[
-        float, typer.Option(help="Seconds that one call of the implementation may take.")
-    ] = 10.0,
-    out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write result.json into this folder.")
-    ] = None,
-    md: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a Markdown report.")
-    ] = None,
-    junit: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a JUnit XML report.")
-    ] = None,
-    as_json: AsJson = False,
-    seed: Seed = 0,
+    context: typer.Context,
+    target: options.Target,
+    form: options.Form = None,
+    framework: options.Framework = None,
+    budget: options.Budget = None,
+    tv: options.TotalVariation = 0.02,
+    false_alarm: options.FalseAlarm = 1e-6,
+    declare: options.Declare = "lossless",
+    expect: options.Expect = "lossless",
+    gamma: options.BlockSizes = None,
+    checks: options.Checks = None,
+    xfails: options.Xfails = None,
+    scenarios: options.Scenarios = "default",
+    workers: options.Workers = None,
+    time_limit: options.TimeLimit = 10.0,
+    memory_limit: options.MemoryLimit = None,
+    out: options.OutFolder = None,
+    fresh: options.Fresh = False,
+    md: options.MarkdownFile = None,
+    junit: options.JunitFile = None,
+    as_json: options.AsJson = False,
+    seed: options.Seed = 0,
 ) -> None:
     """Audit an implementation: are its tokens the target's, and is it as fast as it should be?"""
+    from specverify.audit.storage import Storage
     from specverify.audit.verdicts import exit_code
 
-    config = _config(
-        form=form,
-        framework=framework,
-        budget=budget,
-        tv=tv,
-        false_alarm=false_alarm,
-        declare=declare,
-        expect=expect,
-        gamma=gamma,
-        checks=checks,
-        xfails=xfails,
-        scenarios=scenarios,
-        workers=workers,
-        time_limit=time_limit,
-    )
-    result = _run(target, config, seed)
+    # The context holds every option once more, by its name: all but a few are settings.
+    options_given = context.params.items()
+    config = _config(**{name: value for name, value in options_given if name not in _NO_SETTINGS})
+    storage = Storage(path=None if out is None else out / "ledger", fresh=fresh)
+    result = _run(target, config, seed, storage)
     if out is not None:
         write_file("--out", out / "result.json", rendered(result, "json"))
     if md is not None:
@@ -129,6 +98,8 @@ def _config(
     gamma: str | None,
     checks: str | None,
     xfails: Path | None,
+    workers: int | None,
+    memory_limit: str | None,
     **settings: Any,
 ) -> AuditConfig:
     from specverify.audit.config import AuditConfig, Budget
@@ -141,20 +112,28 @@ def _config(
         gammas=None if gamma is None else positive_integers("--gamma", gamma),
         checks=comma_separated(checks),
         expected_failures={} if xfails is None else read_xfails(xfails),
+        workers=usual_workers() if workers is None else workers,
+        memory_limit=None
+        if memory_limit is None
+        else size_in_bytes("--memory-limit", memory_limit),
         **settings,
     )
 
 
-def _run(target: str, config: AuditConfig, seed: int) -> AuditResult:
+def _run(target: str, config: AuditConfig, seed: int, storage: Storage) -> AuditResult:
     from specverify.audit.run import audit as run_audit
     from specverify.audit.session import Progress
 
-    with progress() as show:
+    with terminable(), progress() as show:
 
         def report(state: Progress) -> None:
             if state.stage == "sample":
                 show(f"look {state.look + 1}", state.done, state.total, state.scenario)
             elif state.stage == "load":
                 show(f"loading {target}", 0, 0, "")
+            elif state.stage == "resume":
+                note(f"resuming: {state.done:,} completions of an earlier run")
 
-        return run_audit(target, config=config, seed=seed, progress=report, argv=sys.argv)
+        return run_audit(
+            target, config=config, seed=seed, progress=report, argv=sys.argv, ledger=storage
+        )

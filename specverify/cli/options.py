@@ -2,14 +2,45 @@
 
 from __future__ import annotations
 
+import os
+import re
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, TypeVar
 
 import typer
 
 from specverify.errors import InvalidInputError
 
-__all__ = ["AsJson", "Seed", "UnusedSeed", "comma_separated", "member", "positive_integers"]
+__all__ = [
+    "AsJson",
+    "BlockSizes",
+    "Budget",
+    "Checks",
+    "Declare",
+    "Expect",
+    "FalseAlarm",
+    "Form",
+    "Framework",
+    "Fresh",
+    "JunitFile",
+    "MarkdownFile",
+    "MemoryLimit",
+    "OutFolder",
+    "Scenarios",
+    "Seed",
+    "Target",
+    "TimeLimit",
+    "TotalVariation",
+    "UnusedSeed",
+    "Workers",
+    "Xfails",
+    "comma_separated",
+    "member",
+    "positive_integers",
+    "size_in_bytes",
+    "usual_workers",
+]
 
 MemberT = TypeVar("MemberT", bound=StrEnum)
 
@@ -18,6 +49,75 @@ Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of every draw.")]
 UnusedSeed = Annotated[
     int, typer.Option("--seed", min=0, help="Accepted everywhere; this command draws nothing.")
 ]
+
+
+Target = Annotated[
+    str,
+    typer.Argument(
+        metavar="TARGET",
+        help="reference, module:function, path/file.py:function, or an engine listed by"
+        " `specverify ls`.",
+    ),
+]
+Form = Annotated[
+    str | None, typer.Option(help="verify, batched, decode or generate; found out if not given.")
+]
+Framework = Annotated[str | None, typer.Option(help="torch or numpy; found out if not given.")]
+Budget = Annotated[
+    str | None, typer.Option(help="The most to spend: 60s, 2m (time) or 200k, 1M (calls).")
+]
+TotalVariation = Annotated[
+    float, typer.Option(help="Largest total variation that a pass may leave open.")
+]
+FalseAlarm = Annotated[
+    float, typer.Option(help="Probability that a correct implementation fails the law.")
+]
+Declare = Annotated[
+    str, typer.Option(help="What TARGET claims: lossless or lossy:X (total variation X).")
+]
+Expect = Annotated[str, typer.Option(help="lossless, or standard: then a slower scheme fails.")]
+BlockSizes = Annotated[
+    str | None, typer.Option(help="Block sizes to keep of the scenarios': 4, 1,2,4 or 1-4.")
+]
+Checks = Annotated[
+    str | None, typer.Option(help="Checks to run, by name or pattern, separated by commas.")
+]
+Xfails = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Expected failures: 'pattern  # reason' lines."),
+]
+Scenarios = Annotated[str, typer.Option(help="default or thorough.")]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Worker processes; results do not depend on it. Two, where there are two cores.",
+        show_default=False,
+    ),
+]
+TimeLimit = Annotated[
+    float, typer.Option(help="Seconds that one call of the implementation may take.")
+]
+MemoryLimit = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE", help="Memory that a worker may take beyond what loading took: 2G, 500M."
+    ),
+]
+OutFolder = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR", help="Write result.json and the ledger that an audit resumes from here."
+    ),
+]
+Fresh = Annotated[
+    bool, typer.Option("--fresh", help="Start anew: forget what an earlier run left to resume.")
+]
+MarkdownFile = Annotated[Path | None, typer.Option(metavar="FILE", help="Write a Markdown report.")]
+JunitFile = Annotated[Path | None, typer.Option(metavar="FILE", help="Write a JUnit XML report.")]
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
+_UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 
 
 def comma_separated(text: str | None) -> tuple[str, ...]:
@@ -56,6 +156,26 @@ def positive_integers(option: str, text: str) -> tuple[int, ...]:
     if not numbers or min(numbers) < 1:
         raise InvalidInputError(option, f"must be at least 1, got {text!r}")
     return tuple(dict.fromkeys(numbers))
+
+
+def size_in_bytes(option: str, text: str) -> int:
+    """Read ``"2G"``, ``"500M"`` or a number of bytes; a K is 1024.
+
+    Raises:
+        InvalidInputError: If it is none of these, or less than a byte.
+    """
+    match = _SIZE.fullmatch(text.strip())
+    size = int(float(match[1]) * 1024 ** _UNITS[match[2].upper()]) if match else 0
+    if size < 1:
+        raise InvalidInputError(option, f"must be a size such as 2G or 500M, got {text!r}")
+    return size
+
+
+def usual_workers() -> int:
+    """Worker processes where none are asked for: two, where this process may use two cores."""
+    if hasattr(os, "sched_getaffinity"):
+        return min(2, len(os.sched_getaffinity(0)))
+    return min(2, os.cpu_count() or 1)
 
 
 def _run(part: str) -> range:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import sys
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -14,7 +17,16 @@ import typer
 from specverify.errors import InvalidInputError
 from specverify.report.tables import records_table, render_table
 
-__all__ = ["is_terminal", "note", "say", "say_json", "say_records", "screen", "write_file"]
+__all__ = [
+    "is_terminal",
+    "note",
+    "say",
+    "say_json",
+    "say_records",
+    "screen",
+    "terminable",
+    "write_file",
+]
 
 
 def is_terminal(stream: TextIO) -> bool:
@@ -56,6 +68,19 @@ def say_records(records: Sequence[Mapping[str, Any]], *, title: str = "") -> Non
 def note(text: str) -> None:
     """Something for people that is not the result: progress, a hint, an error."""
     typer.echo(text, err=True)
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """Let a request to terminate interrupt the work as Ctrl-C does, so that it ends in order."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def write_file(option: str, path: Path, text: str) -> None:
