@@ -7,6 +7,7 @@ from specverify.report.tables import Table, records_table
 from specverify.results import AuditResult, CheckResult, Diagnosis, Family, Verdict
 
 __all__ = [
+    "VERDICT_ORDER",
     "acceptance_table",
     "check_table",
     "circumstances",
@@ -20,7 +21,7 @@ __all__ = [
 ]
 
 # The order in which people want to read them.
-_ORDER = (
+VERDICT_ORDER = (
     Verdict.ERROR,
     Verdict.FAIL,
     Verdict.XPASS,
@@ -35,7 +36,7 @@ _PROBLEMS = frozenset({Verdict.ERROR, Verdict.FAIL, Verdict.XPASS, Verdict.INCON
 def ordered(checks: tuple[CheckResult, ...]) -> list[CheckResult]:
     """Checks with the ones to read first in front; otherwise in the order they ran."""
     law_first = sorted(checks, key=lambda check: check.family is Family.EFFICIENCY)
-    return sorted(law_first, key=lambda check: _ORDER.index(check.verdict))
+    return sorted(law_first, key=lambda check: VERDICT_ORDER.index(check.verdict))
 
 
 def problems(result: AuditResult) -> list[CheckResult]:
@@ -152,7 +153,7 @@ def totals(result: AuditResult) -> str:
     """``12 checks: 10 pass, 2 fail``, contract checks included."""
     numbers = [
         f"{amount} {verdict}"
-        for verdict in _ORDER
+        for verdict in VERDICT_ORDER
         if (amount := sum(check.verdict is verdict for check in result.checks))
     ]
     return f"{len(result.checks)} checks: {', '.join(numbers) or 'nothing ran'}"

@@ -6,9 +6,10 @@ not zero. Checks that are inconclusive, or fail as declared, are skipped tests w
 
 from __future__ import annotations
 
-import re
+from collections.abc import Sequence
 from xml.etree import ElementTree as ET
 
+from specverify.report.characters import printable
 from specverify.report.content import explanation, target_line
 from specverify.results import AuditResult, CheckResult, Verdict
 
@@ -22,33 +23,38 @@ _TAGS = {
     Verdict.SKIP: "skipped",
     Verdict.XFAIL: "skipped",
 }
-_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def render_junit(result: AuditResult) -> str:
-    """Render an audit as JUnit XML, with its declaration, ending in a newline."""
+def render_junit(*results: AuditResult) -> str:
+    """Render audits as JUnit XML, a suite each, with its declaration, ending in a newline."""
+    suites = ET.Element("testsuites", {"name": "specverify"})
+    suites.extend(map(_suite, results))
+    suites.attrib.update(_counts(list(suites.iter("testcase"))))
+    ET.indent(suites)
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{ET.tostring(suites, encoding="unicode")}\n'
+
+
+def _suite(result: AuditResult) -> ET.Element:
     cases = [*map(_check_case, result.checks), _verdict_case(result)]
+    about = {"name": printable(target_line(result)), "timestamp": result.started}
+    suite = ET.Element("testsuite", about | _counts(cases))
+    suite.extend(cases)
+    return suite
+
+
+def _counts(cases: Sequence[ET.Element]) -> dict[str, str]:
     counts = {
         "tests": len(cases),
         "failures": sum(case.find("failure") is not None for case in cases),
         "errors": sum(case.find("error") is not None for case in cases),
         "skipped": sum(case.find("skipped") is not None for case in cases),
     }
-    numbers = {name: str(value) for name, value in counts.items()}
-    suites = ET.Element("testsuites", {"name": "specverify", **numbers})
-    suite = ET.SubElement(
-        suites,
-        "testsuite",
-        {"name": _clean(target_line(result)), "timestamp": result.started, **numbers},
-    )
-    suite.extend(cases)
-    ET.indent(suites)
-    return f'<?xml version="1.0" encoding="utf-8"?>\n{ET.tostring(suites, encoding="unicode")}\n'
+    return {name: str(value) for name, value in counts.items()}
 
 
 def _check_case(check: CheckResult) -> ET.Element:
     case = ET.Element(
-        "testcase", {"classname": f"specverify.{check.family}", "name": _clean(check.name)}
+        "testcase", {"classname": f"specverify.{check.family}", "name": printable(check.name)}
     )
     if check.verdict in _TAGS:
         _outcome(case, _TAGS[check.verdict], check.verdict, explanation(check))
@@ -67,11 +73,6 @@ def _verdict_case(result: AuditResult) -> ET.Element:
 def _outcome(case: ET.Element, tag: str, verdict: Verdict, lines: list[str]) -> None:
     reason = lines[0] if lines else str(verdict)
     element = ET.SubElement(
-        case, tag, {"type": str(verdict), "message": _clean(f"{verdict}: {reason}")}
+        case, tag, {"type": str(verdict), "message": printable(f"{verdict}: {reason}")}
     )
-    element.text = _clean("\n".join(lines))
-
-
-def _clean(text: str) -> str:
-    """``text`` without the characters that XML 1.0 cannot hold."""
-    return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)
+    element.text = printable("\n".join(lines))

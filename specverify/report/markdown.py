@@ -16,10 +16,20 @@ from specverify.report.content import (
     totals,
     verdicts,
 )
+from specverify.report.overview import (
+    headline,
+    labels,
+    overview_table,
+    shared_findings,
+    worst_first,
+)
 from specverify.report.tables import Table
 from specverify.results import AuditResult
 
-__all__ = ["markdown_table", "render_markdown"]
+__all__ = ["markdown_table", "render_markdown", "render_markdown_overview"]
+
+# A job summary holds a megabyte; with five hundred failing audits it must still be shown.
+_TOLD = 20
 
 
 def render_markdown(result: AuditResult) -> str:
@@ -39,6 +49,25 @@ def render_markdown(result: AuditResult) -> str:
         "\n".join(f"- {_escaped(line)}" for line in circumstances(result)),
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
+
+
+def render_markdown_overview(results: Sequence[AuditResult]) -> str:
+    """Many audits as Markdown: the verdicts, then what to read first of those with problems."""
+    ordered = worst_first(results)
+    table = overview_table(ordered)
+    rows = [[f"`{row[0]}`", f"**{row[1]}**", *row[2:]] for row in table.rows]
+    sections = ["## Audits", _escaped(headline(ordered))]
+    if rows:
+        sections.append(markdown_table(Table(headers=table.headers, rows=rows, right=table.right)))
+    for finding in shared_findings(ordered):
+        sections.append(f"- `{finding.code}` ({len(finding.audits)}): {_escaped(finding.text)}")
+    named = zip(labels(ordered), ordered, strict=True)
+    troubled = [(label, result) for label, result in named if problems(result)]
+    for label, result in troubled[:_TOLD]:
+        sections += [f"### {_escaped(label)}", *_problems(result)[1:]]
+    if len(troubled) > _TOLD:
+        sections.append(f"{len(troubled) - _TOLD} more of these are in the table.")
+    return "\n\n".join(sections) + "\n"
 
 
 def markdown_table(table: Table) -> str:

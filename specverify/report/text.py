@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 
 from specverify.report.content import (
     acceptance_table,
@@ -16,10 +17,11 @@ from specverify.report.content import (
     totals,
     verdicts,
 )
+from specverify.report.overview import headline, overview_table, shared_findings, worst_first
 from specverify.report.tables import Table, render_table
 from specverify.results import AuditResult
 
-__all__ = ["render_text"]
+__all__ = ["render_text", "render_text_overview"]
 
 _EXPLAINED = 5
 
@@ -46,6 +48,26 @@ def render_text(result: AuditResult, *, width: int | None = None, color: bool = 
         _section("circumstances", circumstances(result), width),
         render_table(_verdict_table(result), width=width, color=color),
         _lines([totals(result), *conclusion(result)], width),
+    ]
+    return "\n".join(section for section in sections if section)
+
+
+def render_text_overview(
+    results: Sequence[AuditResult], *, width: int | None = None, color: bool = False
+) -> str:
+    """Many audits for people: one row each, those to read first in front, then their number.
+
+    Arguments and result as :func:`render_text`.
+    """
+    ordered = worst_first(results)
+    table = overview_table(ordered)
+    lines = [
+        f"{found.code} ({len(found.audits)}): {found.text}" for found in shared_findings(ordered)
+    ]
+    sections = [
+        render_table(table, width=width, color=color) if table.rows else "",
+        _section("findings", lines, width),
+        _lines([headline(ordered)], width),
     ]
     return "\n".join(section for section in sections if section)
 

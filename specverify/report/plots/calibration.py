@@ -1,0 +1,81 @@
+"""Calibration: rates that were promised beside rates that were counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from specverify.report.plots.style import MUTED, canvas, series, styled
+
+__all__ = ["draw"]
+
+_FLOOR = 1e-5
+
+
+@styled
+def draw(study: Mapping[str, Any]) -> Figure:
+    """False-alarm rates and coverages, each with its 95 % interval beside what was promised.
+
+    Args:
+        study: Content of the study ``calibration``.
+    """
+    alarms, covered = list(_alarms(study)), list(_coverages(study))
+    heights = [len(alarms), len(covered)]
+    figure, (top, bottom) = canvas(rows=2, height=7.2, height_ratios=heights)
+    _panel(top, alarms)
+    top.set(
+        xscale="log",
+        xlim=(_FLOOR, 1),
+        xlabel="false alarms of a right sampler (probability)",
+        title="False alarms: a promise is kept left of its line",
+    )
+    _panel(bottom, covered)
+    bottom.set(
+        xlim=(0.4, 1.0),
+        xlabel="covered, or found (probability)",
+        title="Coverage and power: a promise is kept at its line",
+    )
+    return figure
+
+
+def _panel(axes: Any, entries: list[tuple[str, float, Mapping[str, Any]]]) -> None:
+    height, color = len(entries), series(0).color
+    for place, (_, promised, row) in enumerate(entries):
+        y = height - place
+        axes.plot([promised, promised], [y - 0.35, y + 0.35], color=MUTED, linewidth=2)
+        low, high = max(row["low"], _FLOOR), row["high"]
+        axes.plot([low, high], [y, y], color=color, linewidth=1.3)
+        face = color if row["hits"] else "white"  # hollow: none seen, at the edge of the axis
+        axes.plot([max(row["rate"], _FLOOR)], [y], marker="o", color=color, mfc=face, clip_on=False)
+    axes.set_yticks(range(height, 0, -1), labels=[label for label, _, _ in entries])
+    axes.tick_params(axis="y", labelsize=8, length=0)
+    axes.set_ylim(0.3, height + 0.7)
+    axes.grid(axis="y", visible=False)
+
+
+def _alarms(study: Mapping[str, Any]) -> Iterator[tuple[str, float, Mapping[str, Any]]]:
+    for row in study["chi_square_level"]:
+        yield f"chi-square, {row['cells']}, V {row['vocab']:,}", 1e-3, row
+    for row in study["repeated_looks"]:
+        yield f"chi-square, looked at {row['looks']} x", 1e-3, row
+    for row in (*study["watched_contexts"], *study["watched_streams"]):
+        kind = "" if row["contexts"] == "one" else " mixed"
+        yield f"e-process, V {row['vocab']:,}{kind}, {_level(row['level'])}", row["level"], row
+    for row in study["acceptance"]:
+        if row["what"].startswith("false alarms"):
+            yield row["what"].partition(": ")[2], 1e-3, row
+
+
+def _coverages(study: Mapping[str, Any]) -> Iterator[tuple[str, float, Mapping[str, Any]]]:
+    for row in study["distances"]:
+        what = "power" if row["what"].startswith("power") else "TV bound covers"
+        yield f"{what}, {row['cells']} cells", 0.95, row
+    for row in study["acceptance"]:
+        if row["what"].startswith("coverage"):
+            yield row["what"].partition(": ")[2], 0.95, row
+
+
+def _level(level: float) -> str:
+    return f"{level:.0e}".replace("e-0", "e-")
