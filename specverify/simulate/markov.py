@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from specverify._arrays import FloatArray, IntArray
 from specverify.errors import InvalidInputError
 from specverify.simulate.acceptance import State
+from specverify.simulate.occupancy import Occupancy
 from specverify.theory.emitted_length import emitted_length_pmf
 from specverify.theory.validation import checked_probability
 
@@ -17,8 +18,8 @@ __all__ = ["MarkovAcceptance"]
 class MarkovAcceptance:
     """A hidden state per round sets the alpha of the whole round.
 
-    Runs start in the chain's stationary law. Many rounds are counted without drawing each: time in
-    a state is geometric, and the rounds spent in one state are one multinomial.
+    Runs start in the chain's stationary law. Many rounds are counted without drawing each: the
+    time in each state is drawn in blocks, and the rounds spent in one state are one multinomial.
 
     Args:
         alphas: Acceptance probability in each state, shape ``(states,)``, in [0, 1].
@@ -43,13 +44,8 @@ class MarkovAcceptance:
         if off > 1e-9:
             raise InvalidInputError("transition", f"a row does not sum to one (off by {off:.3g})")
         self.stationary = _stationary(self.transition)
-        stay = np.diagonal(self.transition)
-        self._leave = 1 - stay
-        jumps = self.transition * (1 - np.eye(states))
-        self._jump_cdf = (
-            np.cumsum(jumps, axis=1) / np.where(self._leave > 0, self._leave, 1)[:, None]
-        )
         self._step_cdf = np.cumsum(self.transition, axis=1)
+        self._occupancy = Occupancy(self.transition)
 
     def start(self, generator: np.random.Generator, runs: int) -> State:
         """A state from the stationary law for each run."""
@@ -70,33 +66,11 @@ class MarkovAcceptance:
         gamma: int,
     ) -> tuple[IntArray, State]:
         """Counts of accepted tokens over each run's rounds, shape ``(runs, gamma + 1)``."""
-        spent, state = self._occupancy(generator, state, rounds)
+        spent, state = self._occupancy.draw(generator, state, rounds)
         counts = np.zeros((len(rounds), gamma + 1), dtype=np.int64)
         for index, alpha in enumerate(self.alphas):
             counts += generator.multinomial(spent[:, index], emitted_length_pmf(alpha, gamma))
         return counts, state
-
-    def _occupancy(
-        self, generator: np.random.Generator, state: State, rounds: IntArray
-    ) -> tuple[IntArray, State]:
-        """Rounds that each run spends in each state, and the state after the last."""
-        state, left = state.copy(), rounds.copy()
-        spent = np.zeros((len(rounds), len(self.alphas)), dtype=np.int64)
-        going = np.flatnonzero(left > 0)
-        while going.size:
-            here = state[going]
-            leave = self._leave[here]
-            stay = np.where(
-                leave > 0, generator.geometric(np.where(leave > 0, leave, 1)), left[going]
-            )
-            taken = np.minimum(stay, left[going])
-            spent[going, here] += taken
-            left[going] -= taken
-            # A sojourn cut by the end goes on afterwards, as fresh: geometric laws do not age.
-            moves = going[(taken == stay) & (leave > 0)]
-            state[moves] = _pick(generator, self._jump_cdf[state[moves]])
-            going = going[left[going] > 0]
-        return spent, state
 
 
 def _pick(generator: np.random.Generator, cdf: FloatArray) -> IntArray:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor, as_completed
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future, as_completed
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -88,18 +88,34 @@ def run_sweep(
     return [done[index] for index in range(len(points))]
 
 
-def _results(jobs: Sequence[tuple[Any, ...]], executor: Executor | None) -> Any:
-    """What the jobs give, as they are ready."""
+def _results(
+    jobs: Sequence[tuple[Any, ...]], executor: Executor | None
+) -> Iterator[dict[int, Row]]:
+    """What the jobs give, as they are ready; a failure is raised after what has succeeded."""
     if executor is None:
         yield from (_run_points(*job) for job in jobs)
         return
     futures = [executor.submit(_run_points, *job) for job in jobs]
+    failure: BaseException | None = None
     try:
         for future in as_completed(futures):
-            yield future.result()
+            if future.cancelled():
+                continue
+            problem = future.exception()
+            if problem is None:
+                yield future.result()
+            elif failure is None:
+                failure = problem
+                _cancel(futures)
     finally:
-        for future in futures:
-            future.cancel()
+        _cancel(futures)
+    if failure is not None:
+        raise failure
+
+
+def _cancel(futures: Sequence[Future[Any]]) -> None:
+    for future in futures:
+        future.cancel()
 
 
 def _run_points(task: Task, seed: int, points: Sequence[tuple[int, Point]]) -> dict[int, Row]:
