@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import runpy
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,22 +15,26 @@ import torch
 from specverify.exact import enumerate_law
 from specverify.sampler.verify import speculative_verify
 
-STUDY = runpy.run_path(
-    str(Path(__file__).resolve().parents[2] / "simulations" / "exact_libraries.py")
-)
+SIMULATIONS = Path(__file__).resolve().parents[2] / "simulations"
+sys.path.insert(0, str(SIMULATIONS))  # as when a study is run as a script
+try:
+    STUDY = runpy.run_path(str(SIMULATIONS / "exact_libraries.py"))
+    CASES = runpy.run_path(str(SIMULATIONS / "exact_library_cases.py"))
+finally:
+    sys.path.remove(str(SIMULATIONS))
 SAMPLES = 3000
 
 
 def reference() -> Callable[[int], Any]:
     def run(batch: int) -> Any:
-        emitted, _ = speculative_verify(STUDY["TARGET"], STUDY["DRAFT"], STUDY["drafts"](1)[0])
+        emitted, _ = speculative_verify(CASES["TARGET"], CASES["DRAFT"], CASES["drafts"](1)[0])
         return [torch.as_tensor(emitted).tolist()]
 
     return run
 
 
 def drafts_unverified() -> Callable[[int], Any]:
-    return lambda batch: STUDY["drafts"](batch).tolist()
+    return lambda batch: CASES["drafts"](batch).tolist()
 
 
 def noisy() -> Callable[[int], Any]:
