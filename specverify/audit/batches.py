@@ -10,49 +10,65 @@ import numpy as np
 from specverify._arrays import namespace, to_numpy
 from specverify.audit.calls import invoke, split_result
 from specverify.audit.forms import Form
-from specverify.audit.targets import Target
+from specverify.audit.targets import Target, takes
 from specverify.errors import InputMutatedError, InvalidEmissionError
 
 __all__ = ["RowOfBatch", "as_block_verifier"]
 
 _ROWS = 3
+_LENGTHS = "draft_lengths"
 
 
 class RowOfBatch:
-    """Verifies one block in a batch of three and returns its row.
+    """Verifies one block in a batch of three (or another number) and returns its row.
 
     The other rows hold the same block under another numbering of the vocabulary, so that whatever
-    leaks from row to row (an offset, a draft, a count) lands on tokens of another law. Which row is
-    the block's own follows from its drafts, never from a counter: shards stay independent.
+    leaks from row to row (a draft, a law) lands on tokens of another law. Their drafts are scored
+    with a law nearer to the target's, so that they are accepted more often: an offset or a count
+    that leaks is seen as well. Where the verifier takes ``draft_lengths``, they have fewer drafts.
+    Which row is the block's own follows from its drafts, never from a counter: shards stay
+    independent.
 
     Args:
         target: A batched verifier.
+        rows: Blocks in a batch.
+        reads: Whether to look at what comes back; without, the row is returned as it is, so that
+            a tracer sees which of its values anybody looks at.
     """
 
-    def __init__(self, target: Target) -> None:
-        self._target = target
+    def __init__(self, target: Target, *, rows: int = _ROWS, reads: bool = True) -> None:
+        self._target, self._rows, self._reads = target, rows, reads
+        self._ragged = takes(target.implementation, _LENGTHS)
 
     def __call__(
         self, target_probs: Any, draft_probs: Any, draft_tokens: Any, generator: Any = None
-    ) -> tuple[list[int], int | None]:
+    ) -> tuple[Any, Any]:
         """Verify one block; arguments and results are those of a block verifier."""
         xp = namespace(target_probs)
         vocab = target_probs.shape[-1]
-        own = int(draft_tokens.sum()) % _ROWS
-        turns = [(row - own) % _ROWS for row in range(_ROWS)]
+        own = int(draft_tokens.sum()) % self._rows
+        turns = [(row - own) % self._rows for row in range(self._rows)]
+        nearer = (target_probs[:-1] + draft_probs) / 2
+        scored = [nearer if turn else draft_probs for turn in turns]
         batch = (
             xp.stack([xp.roll(target_probs, turn, axis=-1) for turn in turns]),
-            xp.stack([xp.roll(draft_probs, turn, axis=-1) for turn in turns]),
+            xp.stack([xp.roll(scored[row], turn, axis=-1) for row, turn in enumerate(turns)]),
             xp.stack([(draft_tokens + turn) % vocab for turn in turns]),
         )
         before = [np.array(to_numpy(array)) for array in batch]
-        emitted, counts = split_result(invoke(self._target, batch, generator))
+        gamma = int(draft_tokens.shape[0])
+        lengths = [max(1, gamma - turn) for turn in turns]
+        more = {_LENGTHS: xp.asarray(lengths)} if self._ragged else {}
+        emitted, counts = split_result(invoke(self._target, batch, generator, **more))
         for name, array, original in zip(
             ("target_probs", "draft_probs", "draft_tokens"), batch, before, strict=True
         ):
             if not np.array_equal(to_numpy(array), original, equal_nan=True):
                 raise InputMutatedError(f"wrote into its argument {name}")
-        return _read_row(emitted, own, draft_tokens.shape[0]), _read_count(counts, own)
+        if not self._reads:
+            return emitted[own], None if counts is None else counts[own]
+        drafts = lengths if self._ragged else [gamma] * self._rows
+        return _read_rows(emitted, drafts, gamma)[own], _read_count(counts, own, self._rows)
 
 
 def as_block_verifier(target: Target) -> Target:
@@ -62,24 +78,30 @@ def as_block_verifier(target: Target) -> Target:
     )
 
 
-def _read_row(emitted: Any, own: int, gamma: int) -> list[int]:
+def _read_rows(emitted: Any, lengths: list[int], gamma: int) -> list[list[int]]:
+    """Ids of every row without their padding; the strangers' own values are not judged."""
     rows = to_numpy(emitted)
-    if rows.shape != (_ROWS, gamma + 1) or rows.dtype.kind not in "iu":
+    shape = (len(lengths), gamma + 1)
+    if rows.shape != shape or rows.dtype.kind not in "iu":
         raise InvalidEmissionError(
             f"emitted has shape {rows.shape} and dtype {rows.dtype}; integer ids of shape "
-            f"{(_ROWS, gamma + 1)}, padded with -1, are expected"
+            f"{shape}, padded with -1, are expected"
         )
-    row = rows[own]
-    length = int(np.sum(row != -1))
-    if (row[:length] == -1).any():
-        raise InvalidEmissionError(f"emitted {row.tolist()}: padding before the end")
-    return [int(token) for token in row[:length]]
+    found = []
+    for row, drafts in zip(rows.tolist(), lengths, strict=True):
+        size = sum(token != -1 for token in row)
+        if -1 in row[:size]:
+            raise InvalidEmissionError(f"emitted {row}: padding before the end")
+        if not 1 <= size <= drafts + 1:
+            raise InvalidEmissionError(f"emitted {size} tokens {row} for a row of {drafts} drafts")
+        found.append(row[:size])
+    return found
 
 
-def _read_count(counts: Any, own: int) -> int | None:
+def _read_count(counts: Any, own: int, rows: int) -> int | None:
     if counts is None:
         return None
     values = to_numpy(counts)
-    if values.shape != (_ROWS,):
-        raise InvalidEmissionError(f"n_accepted has shape {values.shape}, needs {(_ROWS,)}")
+    if values.shape != (rows,):
+        raise InvalidEmissionError(f"n_accepted has shape {values.shape}, needs {(rows,)}")
     return int(values[own])
