@@ -19,7 +19,8 @@ from specverify.bugs.staged import Rows
 from specverify.exact import ExactLaw, TracedGenerator, enumerate_law
 from specverify.exact.blocks import check_exact
 from specverify.exact.calling import Framework
-from specverify.exact.decoding import check_exact_decode, compose_decode_law, judge_completions
+from specverify.exact.composition import compose_decode_law
+from specverify.exact.decoding import check_exact_decode, judge_completions
 from specverify.sampler.batched import verify_blocks
 from specverify.sampler.decode import speculative_decode
 from specverify.sampler.verify import speculative_verify

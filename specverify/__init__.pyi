@@ -12,8 +12,8 @@ from .exact.blocks import ExactCheck as ExactCheck
 from .exact.blocks import check_exact as check_exact
 from .exact.blocks import exact_block_law as exact_block_law
 from .exact.blocks import exact_verify_tv as exact_verify_tv
+from .exact.composition import compose_decode_law as compose_decode_law
 from .exact.decoding import check_exact_decode as check_exact_decode
-from .exact.decoding import compose_decode_law as compose_decode_law
 from .exact.decoding import exact_decode_law as exact_decode_law
 from .exact.law import ExactLaw as ExactLaw
 from .exact.law import enumerate_law as enumerate_law

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,12 +9,12 @@ import numpy as np
 
 from specverify._arrays import FloatArray
 from specverify.errors import InvalidInputError
-from specverify.exact.blocks import ExactCheck, judge, scenario_law
-from specverify.exact.calling import Framework, VerifyForm, takes_generator, traced_generator
+from specverify.exact.blocks import ExactCheck, judge
+from specverify.exact.calling import Framework, takes_generator, traced_generator
 from specverify.exact.law import ExactLaw, enumerate_law
-from specverify.exact.scenario import BlockScenario, NextTokenModel
+from specverify.exact.scenario import NextTokenModel
 
-__all__ = ["check_exact_decode", "compose_decode_law", "exact_decode_law", "judge_completions"]
+__all__ = ["check_exact_decode", "check_numbers", "exact_decode_law", "judge_completions"]
 
 
 def exact_decode_law(
@@ -49,7 +48,7 @@ def exact_decode_law(
         UnsupportedRandomness: If the loop cannot be traced.
         InvalidInputError: If the vocabularies differ or a number is not positive.
     """
-    _check_numbers(gamma=gamma, max_new_tokens=max_new_tokens)
+    check_numbers(gamma=gamma, max_new_tokens=max_new_tokens)
     if target.vocab_size != draft.vocab_size:
         raise InvalidInputError("draft", f"vocabulary of {draft.vocab_size}")
     generator = (traced_generator(framework),) if takes_generator(decode, 5) else ()
@@ -112,81 +111,6 @@ def check_exact_decode(
     )
 
 
-def compose_decode_law(
-    verify: Callable[..., Any],
-    target: NextTokenModel,
-    draft: NextTokenModel,
-    *,
-    prompt: Sequence[int],
-    gamma: int,
-    max_new_tokens: int,
-    form: VerifyForm = "verify",
-    framework: Framework = "torch",
-    **budget: Any,
-) -> ExactLaw:
-    """Exact law of the standard loop around a block verifier, one block law for each context.
-
-    The loop is the suite's: draft ``gamma`` tokens, verify, append what is emitted, cut at
-    ``max_new_tokens``. Contexts that the models do not tell apart share their block law, so that a
-    loop costs a few blocks instead of every path through all of them.
-
-    Args:
-        verify: A block verifier that keeps no state between blocks.
-        target: Target model.
-        draft: Draft model.
-        prompt: Tokens before the completion.
-        gamma: Drafts in a block.
-        max_new_tokens: Tokens in a completion.
-        form: ``"verify"`` or ``"batched"``.
-        framework: Arrays and generator to hand over.
-        budget: Options of :func:`enumerate_law`, for each block.
-
-    Returns:
-        The law of the completion; ``paths``, ``runs`` and ``seconds`` are totals over the blocks.
-
-    Raises:
-        UnsupportedRandomness: If the verifier cannot be traced.
-        InvalidInputError: If the vocabularies differ or a number is not positive.
-    """
-    _check_numbers(gamma=gamma, max_new_tokens=max_new_tokens)
-    order = max(target.order, draft.order)
-    start = tuple(int(token) for token in prompt)
-    blocks: dict[tuple[int, ...], ExactLaw] = {}
-
-    def block_after(tokens: tuple[int, ...]) -> ExactLaw:
-        context = (start + tokens)[-order:] if order else ()
-        if context not in blocks:
-            scenario = BlockScenario.from_models(target, draft, prompt=context, gamma=gamma)
-            law = scenario_law(verify, scenario, form=form, framework=framework, **budget)
-            blocks[context] = law.map(lambda outcome: outcome[0])
-        return blocks[context]
-
-    open_texts: list[dict[tuple[int, ...], list[float]]] = [{} for _ in range(max_new_tokens + 1)]
-    open_texts[0][()] = [1.0]
-    lost, raised = list[float](), dict[str, list[float]]()
-    for length in range(max_new_tokens):
-        for tokens, masses in open_texts[length].items():
-            law, mass = block_after(tokens), math.fsum(masses)
-            lost.append(mass * law.unexplored_mass)
-            for message, chance in law.exceptions.items():
-                raised.setdefault(message, []).append(mass * chance)
-            for emitted, chance in law.probabilities.items():
-                if not emitted:
-                    raised.setdefault("a block emitted nothing", []).append(mass * chance)
-                    continue
-                longer = (tokens + emitted)[:max_new_tokens]
-                open_texts[len(longer)].setdefault(longer, []).append(mass * chance)
-    return ExactLaw(
-        probabilities={text: math.fsum(m) for text, m in open_texts[-1].items()},
-        paths=sum(law.paths for law in blocks.values()),
-        runs=sum(law.runs for law in blocks.values()),
-        unexplored_mass=math.fsum(lost),
-        exceptions={message: math.fsum(masses) for message, masses in raised.items()},
-        slack=max_new_tokens * max(law.slack for law in blocks.values()),
-        seconds=math.fsum(law.seconds for law in blocks.values()),
-    )
-
-
 def judge_completions(
     law: ExactLaw,
     target: NextTokenModel,
@@ -241,7 +165,12 @@ def _tokens(prompt: Sequence[int], framework: Framework) -> Any:
     return torch.from_numpy(array)
 
 
-def _check_numbers(**numbers: int) -> None:
+def check_numbers(**numbers: int) -> None:
+    """Refuse numbers below 1.
+
+    Raises:
+        InvalidInputError: Naming the first.
+    """
     for name, value in numbers.items():
         if value < 1:
             raise InvalidInputError(name, f"must be at least 1, got {value}")

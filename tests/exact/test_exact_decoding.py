@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from specverify.errors import InvalidInputError
+from specverify.exact.composition import compose_decode_law
 from specverify.exact.decoding import (
     check_exact_decode,
-    compose_decode_law,
     exact_decode_law,
     judge_completions,
 )
