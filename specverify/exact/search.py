@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -63,12 +63,15 @@ def find_counterexample(
     max_gamma: int = 2,
     tolerance: float | None = None,
     max_examples: int = 100,
+    max_cases: int = 400,
     seed: int = 0,
+    binding: str | None = None,
     **budget: Any,
 ) -> Counterexample | None:
     """Search for a case with exact distance above the tolerance, and shrink it.
 
-    Cases have rows of whole weights, zeros and ties included. The same seed gives the same case.
+    Cases have rows of whole weights, zeros and ties included. Blocks of few paths come first, so
+    that the first size with a deviation is the smallest. The same seed gives the same case.
 
     Args:
         verify: ``verify(target_probs, draft_probs, draft_tokens[, generator])``.
@@ -78,8 +81,11 @@ def find_counterexample(
         max_vocab: Largest vocabulary, at least 2.
         max_gamma: Most drafts.
         tolerance: Deviation to forgive; by ``dtype`` when not given.
-        max_examples: Cases to draw.
+        max_examples: Cases to draw, over all sizes.
+        max_cases: Cases to enumerate, those of the shrinking included.
         seed: Seed of the search.
+        binding: Statement of the snippet that binds the verifier to its name, where importing it
+            from its module does not.
         budget: Options of ``enumerate_law``, for each case.
 
     Returns:
@@ -89,65 +95,74 @@ def find_counterexample(
         UnsupportedRandomness: If the verifier cannot be traced.
         MissingDependencyError: If Hypothesis is not installed.
     """
+    options: dict[str, Any] = {"form": form, "framework": framework, "dtype": dtype}
+    judged = _Judged(verify, options | {"tolerance": tolerance} | budget, max_cases)
+    sizes = [(v, g) for v in range(2, max_vocab + 1) for g in range(1, max_gamma + 1)]
+    sizes.sort(key=lambda size: (size[0] ** (size[1] + 1), size))
+    for size in sizes:
+        case = _smallest(judged, size, math.ceil(max_examples / len(sizes)), seed)
+        if case is not None:
+            found = judged.check(case)
+            return Counterexample(
+                target_weights=case[0],
+                draft_weights=case[1],
+                tv=found.tv.low,
+                position=found.position,
+                snippet=_snippet(case, verify, options | {"tv": found.tv.low, "binding": binding}),
+            )
+    return None
+
+
+class _Judged:
+    """Whether cases deviate; each is enumerated once, and none once the allowance is spent."""
+
+    def __init__(self, verify: Callable[..., Any], options: dict[str, Any], allowance: int) -> None:
+        self._verify, self._options, self._allowance = verify, options, allowance
+        self._known: dict[Any, bool] = {}
+
+    def check(self, case: Any) -> Any:
+        """The exact verdict on a case."""
+        scenario = BlockScenario.from_rows(_normalised(case[0]), _normalised(case[1]))
+        return check_exact(self._verify, scenario, **self._options)
+
+    def deviates(self, case: Any) -> bool:
+        """Whether its law is surely not the target's; a case beyond the allowance counts as right,
+        consistently, so that the search stays deterministic.
+        """
+        if case not in self._known:
+            spent = len(self._known) >= self._allowance
+            self._known[case] = not spent and self.check(case).position is not None
+        return self._known[case]
+
+
+def _smallest(judged: _Judged, size: tuple[int, int], examples: int, seed: int) -> Any:
     try:
         import hypothesis
         from hypothesis.errors import NoSuchExample
     except ImportError as error:
         raise MissingDependencyError("hypothesis", "test") from error
     settings = hypothesis.settings(
-        max_examples=max_examples,
+        max_examples=examples,
         database=None,
         deadline=None,
         # No explanation phase: it would trace every line of every run.
         phases=(hypothesis.Phase.generate, hypothesis.Phase.shrink),
         suppress_health_check=list(hypothesis.HealthCheck),
     )
-    options: dict[str, Any] = {
-        "form": form,
-        "framework": framework,
-        "dtype": dtype,
-        "tolerance": tolerance,
-    }
-
-    def check(case: Any) -> Any:
-        scenario = BlockScenario.from_rows(_normalised(case[0]), _normalised(case[1]))
-        return check_exact(verify, scenario, **options, **budget)
-
     try:
-        case = hypothesis.find(
-            _cases(max_vocab, max_gamma),
-            lambda case: check(case).position is not None,
-            settings=settings,
-            random=random.Random(seed),
+        return hypothesis.find(
+            _cases(*size), judged.deviates, settings=settings, random=random.Random(seed)
         )
     except NoSuchExample:
         return None
-    found = check(case)
-    target, draft = case
-    return Counterexample(
-        target_weights=target,
-        draft_weights=draft,
-        tv=found.tv.low,
-        position=found.position,
-        snippet=_snippet(case, verify, framework, found.tv.low),
-    )
 
 
-def _cases(max_vocab: int, max_gamma: int) -> SearchStrategy[Any]:
+def _cases(vocab: int, gamma: int) -> SearchStrategy[Any]:
     from hypothesis import strategies as st
 
-    def rows(vocab: int, count: int) -> SearchStrategy[Any]:
-        weight = st.integers(0, _LARGEST_WEIGHT)
-        row = st.tuples(*[weight] * vocab).filter(any)
-        return st.tuples(*[row] * count)
-
-    @lru_cache
-    def case(size: tuple[int, int]) -> SearchStrategy[Any]:
-        vocab, gamma = size
-        return st.tuples(rows(vocab, gamma + 1), rows(vocab, gamma))
-
-    sizes = st.tuples(st.integers(2, max_vocab), st.integers(1, max_gamma))
-    return sizes.flatmap(case)
+    weight = st.integers(0, _LARGEST_WEIGHT)
+    row = st.tuples(*[weight] * vocab).filter(any)
+    return st.tuples(st.tuples(*[row] * (gamma + 1)), st.tuples(*[row] * gamma))
 
 
 def _normalised(weights: Any) -> FloatArray:
@@ -156,21 +171,27 @@ def _normalised(weights: Any) -> FloatArray:
     return normalised
 
 
-def _snippet(case: Any, verify: Callable[..., Any], framework: Framework, tv: float) -> str:
+def _snippet(case: Any, verify: Callable[..., Any], found: dict[str, Any]) -> str:
     name = getattr(verify, "__name__", "verify")
     name = name if name.isidentifier() else "verify"
     module = getattr(verify, "__module__", None) or "your_module"
+    options = f'framework="{found["framework"]}"'
+    if found["form"] != "verify":
+        options += f', form="{found["form"]}"'
+    if found["dtype"] != "float64":
+        options += f', dtype="{found["dtype"]}"'
+    rounding = 1e-9 if found["dtype"] == "float64" else 1e-6
     return "\n".join(
         [
             "import numpy as np",
             "from specverify.exact.blocks import exact_verify_tv",
-            f"from {module} import {name}",
+            found["binding"] or f"from {module} import {name}",
             "",
             f"target = np.array({[list(row) for row in case[0]]}, dtype=float)",
             f"draft = np.array({[list(row) for row in case[1]]}, dtype=float)",
             "target /= target.sum(axis=-1, keepdims=True)",
             "draft /= draft.sum(axis=-1, keepdims=True)",
-            f'tv = exact_verify_tv({name}, target, draft, framework="{framework}")',
-            f"assert tv.high < 1e-9, tv  # {tv:.6g} when it was found",
+            f"tv = exact_verify_tv({name}, target, draft, {options})",
+            f"assert tv.high < {rounding:g}, tv  # {found['tv']:.6g} when it was found",
         ]
     )
