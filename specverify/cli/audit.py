@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["audit", "read_xfails"]
 
-_NO_SETTINGS = frozenset({"target", "out", "fresh", "md", "junit", "as_json", "seed"})
+_NO_SETTINGS = frozenset({"target", "out", "fresh", "md", "junit", "html", "as_json", "seed"})
 
 
 def audit(
@@ -52,6 +52,7 @@ def audit(
     fresh: options.Fresh = False,
     md: options.MarkdownFile = None,
     junit: options.JunitFile = None,
+    html: options.HtmlFile = None,
     as_json: options.AsJson = False,
     seed: options.Seed = 0,
 ) -> None:
@@ -70,6 +71,8 @@ def audit(
         write_file("--md", md, rendered(result, "md"))
     if junit is not None:
         write_file("--junit", junit, rendered(result, "junit"))
+    if html is not None:
+        write_file("--html", html, rendered(result, "html"))
     say(rendered(result, "json" if as_json else "text"))
     raise typer.Exit(exit_code(result))
 

@@ -6,7 +6,7 @@ import os
 import re
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -23,6 +23,7 @@ __all__ = [
     "Form",
     "Framework",
     "Fresh",
+    "HtmlFile",
     "JunitFile",
     "MarkdownFile",
     "MemoryLimit",
@@ -114,6 +115,7 @@ Fresh = Annotated[
     bool, typer.Option("--fresh", help="Start anew: forget what an earlier run left to resume.")
 ]
 MarkdownFile = Annotated[Path | None, typer.Option(metavar="FILE", help="Write a Markdown report.")]
+HtmlFile = Annotated[Path | None, typer.Option(metavar="FILE", help="Write an HTML page.")]
 JunitFile = Annotated[Path | None, typer.Option(metavar="FILE", help="Write a JUnit XML report.")]
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
@@ -176,6 +178,41 @@ def usual_workers() -> int:
     if hasattr(os, "sched_getaffinity"):
         return min(2, len(os.sched_getaffinity(0)))
     return min(2, os.cpu_count() or 1)
+
+
+def axis_values(name: str, text: str, like: Any) -> list[Any]:
+    """Read the values of one parameter: ``"0.5,0.8"``, ``"1-10"``, ``"true,false"``, words.
+
+    Args:
+        name: Name of the parameter, for the message.
+        text: What the user wrote. Numbers may be joined by ``/`` into one value of several.
+        like: A value of the right kind: its type says how to read.
+
+    Raises:
+        InvalidInputError: If a value cannot be read, or there is none.
+    """
+    parts = comma_separated(text)
+    try:
+        values = [value for part in parts for value in _read(part, like)]
+    except ValueError:
+        kind = {bool: "true or false", int: "whole numbers", float: "numbers"}[type(like)]
+        raise InvalidInputError(name, f"must be {kind}, got {text!r}") from None
+    if not values:
+        raise InvalidInputError(name, "needs a value")
+    return list(dict.fromkeys(values))
+
+
+def _read(part: str, like: Any) -> list[Any]:
+    if isinstance(like, bool):
+        if part.lower() not in ("true", "false"):
+            raise ValueError(part)
+        return [part.lower() == "true"]
+    if isinstance(like, int):
+        return list(_run(part))
+    if isinstance(like, float):
+        numbers = tuple(float(number) for number in part.split("/"))
+        return [numbers if len(numbers) > 1 else numbers[0]]
+    return [part]
 
 
 def _run(part: str) -> range:

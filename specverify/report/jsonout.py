@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -9,12 +10,17 @@ import msgspec
 from specverify.errors import InvalidInputError, UnknownTargetError
 from specverify.results import SCHEMA_VERSION, AuditResult
 
-__all__ = ["read_result", "render_json"]
+__all__ = ["read_result", "render_json", "render_json_list"]
 
 
 def render_json(result: AuditResult) -> str:
     """An audit as standard JSON (no NaN), indented, ending in a newline."""
     return msgspec.json.format(msgspec.json.encode(result), indent=2).decode() + "\n"
+
+
+def render_json_list(results: Sequence[AuditResult]) -> str:
+    """Audits as one JSON array, otherwise as :func:`render_json`."""
+    return msgspec.json.format(msgspec.json.encode(list(results)), indent=2).decode() + "\n"
 
 
 def read_result(run: Path) -> AuditResult:

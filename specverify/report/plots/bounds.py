@@ -11,9 +11,9 @@ from matplotlib.figure import Figure
 from specverify.report.plots.style import MUTED, canvas, series, styled
 from specverify.results import CheckResult
 
-__all__ = ["Bound", "draw"]
+__all__ = ["MOST", "Bound", "draw"]
 
-_MOST = 30
+MOST = 30
 
 
 class Bound(NamedTuple):
@@ -30,7 +30,7 @@ def draw(bounds: Sequence[Bound]) -> Figure:
     Args:
         bounds: At least one; every check has an interval of its total variation.
     """
-    shown = sorted(bounds, key=lambda one: -(one.check.tv.high or 0) if one.check.tv else 0)[:_MOST]
+    shown = sorted(bounds, key=lambda one: -(one.check.tv.high or 0) if one.check.tv else 0)[:MOST]
     places = np.arange(len(shown), 0, -1)
     look = series(0)
     figure, axes = canvas(height=1.5 + 0.22 * len(shown))

@@ -10,7 +10,7 @@ from matplotlib.colors import BoundaryNorm
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from specverify.report.plots.style import INK, canvas, styled
+from specverify.report.plots.style import canvas, styled
 from specverify.theory.optimal_gamma import optimal_gamma
 from specverify.theory.speedup import speculative_speedup
 
@@ -18,6 +18,8 @@ __all__ = ["draw"]
 
 _EDGES = (0.5, 1.5, 2.5, 3.5, 4.5, 6.5, 8.5, 12.5, 16.5, 24.5, 32.5)
 _LABELS = ("1", "2", "3", "4", "5-6", "7-8", "9-12", "13-16", "17-24", "25-32")
+# The map has its own colours: in a dark page, too, white lines keep their dark rim.
+_RIM = "#000000"
 _LOSSES = (0.02, 0.05, 0.1, 0.2)
 
 
@@ -54,7 +56,7 @@ def draw(*, gamma: int = 4, max_gamma: int = 32, points: int = 240) -> Figure:
     axes.grid(visible=False)
     _scale(figure, mesh)
     handles = [
-        Patch(facecolor="none", edgecolor=INK, hatch="////", label="no gain at any γ"),
+        Patch(facecolor="#00224e", edgecolor="white", hatch="////", label="no gain at any γ"),
         *_line_handle(gamma),
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=2)
@@ -67,16 +69,16 @@ def _lines(axes: Any, alpha: Any, cost: Any, loss: Any) -> None:
     drawn = axes.contour(alpha, cost, loss, levels=_LOSSES, colors="white", linewidths=1.1)
     labels = axes.clabel(drawn, fmt=lambda value: f"-{value:.0%}", fontsize=8.5, inline=False)
     # White lines and words with a dark rim are seen on every colour below.
-    drawn.set_path_effects([withStroke(linewidth=2.4, foreground=INK)])
+    drawn.set_path_effects([withStroke(linewidth=2.4, foreground=_RIM)])
     for label in labels:
-        label.set_path_effects([withStroke(linewidth=2, foreground=INK)])
+        label.set_path_effects([withStroke(linewidth=2, foreground=_RIM)])
 
 
 def _line_handle(gamma: int) -> list[Any]:
     from matplotlib.lines import Line2D
     from matplotlib.patheffects import withStroke
 
-    rim = [withStroke(linewidth=2.4, foreground=INK)]
+    rim = [withStroke(linewidth=2.4, foreground=_RIM)]
     label = f"speedup lost at γ = {gamma}, against the best γ"
     return [Line2D([], [], color="white", linewidth=1.1, path_effects=rim, label=label)]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,9 @@ def inline_svg(figure: Figure, *, prefix: str, title: str) -> str:
 
 def _written(figure: Figure, settings: dict[str, Any], **options: Any) -> bytes:
     buffer = io.BytesIO()
-    with mpl.rc_context():
+    with mpl.rc_context(), warnings.catch_warnings():
+        # A name in a script that the font lacks: a page shows it in one of its own.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         mpl.rcdefaults()
         mpl.rcParams.update(STYLE | settings)
         FigureCanvasAgg(figure)

@@ -58,6 +58,7 @@ STYLE: dict[str, Any] = {
     "ytick.color": MUTED,
     "xtick.labelcolor": INK,
     "ytick.labelcolor": INK,
+    "hatch.color": "white",  # on the map alone
     "legend.frameon": False,
     "legend.fontsize": 8.5,
     "lines.linewidth": 1.6,
