@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +28,7 @@ __all__ = [
     "BINS",
     "MICRO",
     "ORDERS",
+    "PAIR_BINS",
     "EngineSampler",
     "EngineScenario",
     "engine_case",
@@ -43,7 +44,9 @@ ORDERS = ("rank", "id", "ratio")
 MICRO = 1_000_000
 """Expectations are summed in millionths: a tally holds integers."""
 
-_PAIR_BINS = 4
+PAIR_BINS = 4
+"""Cells of each of two neighbouring tokens."""
+
 _TEXTS = ("To be, or not to be", "My lord, I ", "What news from ")
 _BATCH = 8
 
@@ -130,6 +133,7 @@ class EngineSampler:
         info = self._engine.describe()
         self._gamma: int | None = info.gamma
         self._vocab: int | None = info.vocab_size
+        self._prefill_emits = bool(info.prefill_emits)
         self._prompts = _prompts(self._engine)
         self._calls = 0
 
@@ -196,7 +200,11 @@ class EngineSampler:
         if draft is not None and drawn.passes is not None and self._gamma is not None:
             plain = self._engine.draft_probs(prompt, tokens, SamplingParams())
             drafts = draft_variants(draft, plain, self._scenario.sampling)
-            count_passes(tally, tokens, (target, drafts), drawn.passes, self._gamma)
+            expected = expected_passes(
+                tokens, target, drafts, self._gamma, prefill_emits=self._prefill_emits
+            )
+            count_passes(tally, tokens, (target, drafts[AS_TOLD]), drawn.passes, expected)
+            tally.table("gamma", (self._gamma + 1,))[self._gamma] += len(tokens)
 
 
 def count_transforms(
@@ -223,7 +231,7 @@ def count_transforms(
     ids = np.maximum(tokens, 0)[..., None]
     mass = np.take_along_axis(target, ids, axis=-1)[..., 0]
     counts = tally.table("transform", (length, len(ORDERS), BINS))
-    pairs = tally.table("transform-pairs", (len(ORDERS), _PAIR_BINS, _PAIR_BINS))
+    pairs = tally.table("transform-pairs", (len(ORDERS), PAIR_BINS, PAIR_BINS))
     for which, keys in enumerate(_orders(target, draft)):
         key = np.take_along_axis(keys, ids, axis=-1)
         below = np.sum(np.where(keys < key, target, 0.0), axis=-1)
@@ -231,7 +239,7 @@ def count_transforms(
         for position in range(length):
             cells = (place[drawn[:, position], position] * BINS).astype(np.int64)
             counts[position, which] += np.bincount(cells, minlength=BINS)
-        coarse = (place * _PAIR_BINS).astype(np.int64)
+        coarse = (place * PAIR_BINS).astype(np.int64)
         both = drawn[:, 1:]
         np.add.at(pairs[which], (coarse[:, :-1][both], coarse[:, 1:][both]), 1)
     impossible = drawn & (mass == 0)
@@ -244,29 +252,27 @@ def count_transforms(
 def count_passes(
     tally: Tally,
     tokens: NDArray[np.int64],
-    laws: tuple[NDArray[np.float64], dict[str, NDArray[np.float64]]],
+    laws: tuple[NDArray[np.float64], NDArray[np.float64]],
     passes: NDArray[np.int64],
-    gamma: int,
+    expected: Iterable[tuple[float, float]],
 ) -> None:
     """Count passes, and what each explanation expects of these very texts.
 
     Args:
         tally: Where to count.
         tokens: Completions, shape ``(n, length)``, padded with -1.
-        laws: Target's conditional laws, shape ``(n, length, vocab)``, and the draft's by variant.
+        laws: Target's and draft's conditional laws as told, each ``(n, length, vocab)``.
         passes: Passes of each completion.
-        gamma: Drafted tokens in a pass.
+        expected: Mean and variance of the passes by explanation.
     """
-    target, drafts = laws
     drawn = tokens >= 0
-    expected = tally.table("passes-expected", (len(EXPLANATIONS), 2))
-    for which, moments in enumerate(expected_passes(tokens, target, drafts, gamma)):
-        expected[which] += np.rint(np.array(moments) * MICRO).astype(np.int64)
-    overlap = np.minimum(target, drafts[AS_TOLD]).sum(axis=-1)[drawn]
+    sums = tally.table("passes-expected", (len(EXPLANATIONS), 2))
+    for which, moments in enumerate(expected):
+        sums[which] += np.rint(np.array(moments) * MICRO).astype(np.int64)
+    overlap = np.minimum(*laws).sum(axis=-1)[drawn]
     measured = tally.table("passes", (4,))
     overlap_micro = round(float(overlap.sum()) * MICRO)
     measured += np.array([passes.sum(), drawn.sum(), overlap_micro, 0])
-    tally.table("gamma", (gamma + 1,))[gamma] += len(tokens)
 
 
 def _orders(

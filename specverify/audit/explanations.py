@@ -73,6 +73,8 @@ def expected_passes(
     target: NDArray[np.float64],
     drafts: Mapping[str, NDArray[np.float64]],
     gamma: int,
+    *,
+    prefill_emits: bool = False,
 ) -> Iterator[tuple[float, float]]:
     """Mean and variance of the passes that each explanation expects of these very texts.
 
@@ -81,6 +83,7 @@ def expected_passes(
         target: Target's conditional laws, shape ``(n, length, vocab)``.
         drafts: The draft's, by variant.
         gamma: Drafted tokens in a pass.
+        prefill_emits: Whether the first token comes from the prompt's pass, without drafts.
     """
     drawn = tokens >= 0
     ids = np.maximum(tokens, 0)[..., None]
@@ -88,6 +91,8 @@ def expected_passes(
     for explanation in EXPLANATIONS:
         kept_draft = np.take_along_axis(drafts[explanation.draft], ids, axis=-1)[..., 0]
         chances = kept_chances(kept_target, kept_draft, matching=explanation.scheme.matching)
+        if prefill_emits:
+            chances[:, 0] = 0.0  # no draft stood there: its pass ends with it
         moments = [
             pass_moments(chances[row][drawn[row]], gamma, bonus=explanation.scheme.bonus)
             for row in range(len(tokens))

@@ -87,6 +87,10 @@ class BatchedVerifier(Protocol):
             draft_tokens: Drafted ids, shape ``(batch, gamma)``.
             generator: ``torch.Generator`` or ``numpy.random.Generator``.
 
+        A verifier may take the keyword ``draft_lengths`` too, drafts of each row, shape
+        ``(batch,)``: it is then audited with rows of unequal lengths. What lies beyond a row's
+        length is not to be looked at.
+
         Returns:
             ``(emitted, n_accepted)`` or ``emitted`` alone: ids of shape ``(batch, gamma + 1)``
             padded with -1 at the end of each row, and counts of shape ``(batch,)``.
@@ -133,6 +137,8 @@ class EngineInfo:
         declared: ``"lossless"``, or ``"lossy:X"`` with the declared total variation.
         vocab_size: Size of the vocabulary, where known.
         gamma: Drafted tokens in a pass, where fixed and known.
+        prefill_emits: Whether the first token comes from the prompt's own pass, without drafts.
+        tolerance: Total variation by which its arithmetic may differ from exact laws.
         details: Anything else worth recording (JSON-compatible).
     """
 
@@ -143,6 +149,8 @@ class EngineInfo:
     declared: str = "lossless"
     vocab_size: int | None = None
     gamma: int | None = None
+    prefill_emits: bool = False
+    tolerance: float = 0.0
     details: dict[str, Any] | None = None
 
 

@@ -96,8 +96,9 @@ def resolve(target: Any, *, form: Form | None = None, framework: Framework | Non
     """Find an implementation and how to call it.
 
     Args:
-        target: A registered name, ``module:function``, ``path/file.py:function``, a callable or
-            an engine.
+        target: A registered name, with settings of an engine after a colon
+            (``llama-cpp:mode=probabilistic,gamma=3``), ``module:function``,
+            ``path/file.py:function``, a callable or an engine.
         form: How it is called; from its signature when None.
         framework: Which arrays it takes; from its annotations and imports when None.
 
@@ -108,19 +109,51 @@ def resolve(target: Any, *, form: Form | None = None, framework: Framework | Non
     if not isinstance(target, str):
         name = getattr(target, "__qualname__", type(target).__qualname__)
         return _describe(target, name, None, form, framework)
-    for entry in metadata.entry_points(group=_GROUP, name=target):
+    name, settings = _settings(target)
+    for entry in metadata.entry_points(group=_GROUP, name=name):
         entry.load()
-    forms = _REGISTRY.get(target)
+    forms = _REGISTRY.get(name)
     if forms is None:
         return _describe(_load(target), target, target, form, framework)
-    chosen = form or next(iter(forms))
+    chosen = form or (Form.GENERATE if settings else next(iter(forms)))
     if chosen not in forms:
         known = ", ".join(forms)
-        raise InvalidInputError("form", f"{target} is audited as {known}; not as {chosen}")
+        raise InvalidInputError("form", f"{name} is audited as {known}; not as {chosen}")
     implementation = _load(forms[chosen])
     if chosen is Form.GENERATE:
-        implementation = implementation()
+        implementation = _start(implementation, name, settings)
+    elif settings:
+        raise InvalidInputError("target", f"{name} takes no settings as {chosen}; got {target!r}")
     return _describe(implementation, target, target, chosen, framework)
+
+
+def _settings(target: str) -> tuple[str, dict[str, Any]]:
+    """Name and settings of ``llama-cpp:mode=probabilistic,gamma=3``."""
+    name, colon, text = target.partition(":")
+    parts = [part.partition("=") for part in text.split(",")]
+    if not colon or not all(key.isidentifier() and equals for key, equals, _ in parts):
+        return target, {}
+    return name, {key: _value(value) for key, _, value in parts}
+
+
+def _value(text: str) -> Any:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return {"true": True, "false": False, "none": None}.get(text, text)
+
+
+def _start(factory: Callable[..., Any], name: str, settings: dict[str, Any]) -> Any:
+    known = _parameters(factory)
+    for key in settings:
+        if key not in known:
+            hint = _suggest(key, list(known))
+            raise InvalidInputError(
+                "target", f"{name} has no setting {key!r}, only {', '.join(known)}{hint}"
+            )
+    return factory(**settings)
 
 
 def _describe(

@@ -1,0 +1,145 @@
+"""llama.cpp's own server, in this process, on GGUF files written from our weights."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+from specverify.adapters.gguf_files import Vocabulary, read_vocabulary, write_gguf
+from specverify.adapters.llama_cpp import LlamaCppEngine
+from specverify.audit.config import AuditConfig, Budget
+from specverify.audit.explanations import AS_TOLD, expected_passes
+from specverify.audit.run import audit
+from specverify.audit.targets import resolve
+from specverify.errors import InvalidInputError, MissingDependencyError
+from specverify.models.law import ModelLaw
+from specverify.models.pairs import load_model, load_pair, shipped_directory
+from specverify.models.tiny import write_tiny_pair
+from specverify.results import Verdict
+from specverify.warping import SamplingParams
+
+FALSE_ALARM = 1e-6  # of each statistical test below; all seeds are fixed
+PROMPT = [3, 1, 4, 1, 5]
+PLAIN = SamplingParams()
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("xllamacpp") is None,
+    reason="xllamacpp is not installed: its wheels are for Linux on x86_64",
+)
+
+
+@pytest.fixture(scope="module")
+def engine() -> LlamaCppEngine:
+    return LlamaCppEngine()
+
+
+def first_token_p_value(engine: LlamaCppEngine, law: np.ndarray, n: int) -> float:
+    """Chi-square of the first token, ids of small expectation in one cell."""
+    drawn = engine.sample(PROMPT, n, 1, PLAIN, seed=7).tokens[:, 0]
+    counts = np.bincount(drawn, minlength=len(law))
+    rare = n * law < 10
+    observed = np.append(counts[~rare], counts[rare].sum())
+    expected = n * np.append(law[~rare], law[rare].sum())
+    return float(chi2.sf(((observed - expected) ** 2 / expected).sum(), len(observed) - 1))
+
+
+def test_the_first_token_follows_the_target(engine: LlamaCppEngine) -> None:
+    law = engine.reference().probs(PROMPT, np.zeros((1, 1), np.int64), PLAIN)[0, 0]
+    assert first_token_p_value(engine, law, 4000) > FALSE_ALARM
+    # The negative control: the draft's law is not what comes out.
+    pair = load_pair(write_tiny_pair(engine._exact.target_source.parent), dtype="float64")
+    wrong = ModelLaw(pair.draft).probs(PROMPT, np.zeros((1, 1), np.int64), PLAIN)[0, 0]
+    assert first_token_p_value(engine, wrong, 4000) < FALSE_ALARM
+
+
+@pytest.mark.parametrize("mode", ["sample-and-match", "probabilistic"])
+def test_passes_follow_the_law_that_drafts_are_said_to_have(mode: str) -> None:
+    engine = LlamaCppEngine(mode=mode, gamma=3)
+    drawn = engine.sample(PROMPT, 400, 10, PLAIN, seed=3)
+    draft = engine.draft_probs(PROMPT, drawn.tokens, PLAIN)
+    laws = {AS_TOLD: draft, "twice": draft, "unfiltered": draft}
+    target = engine.reference().probs(PROMPT, drawn.tokens, PLAIN)
+    expected = expected_passes(drawn.tokens, target, laws, 3, prefill_emits=True)
+    mean, variance = next(iter(expected))  # the standard rule
+    assert drawn.passes is not None
+    # Greedy drafts leave no spread; float32 may still take the other of two near ties.
+    slack = engine.describe().tolerance * drawn.tokens.size
+    assert abs(drawn.passes.sum() - mean) < 4.9 * np.sqrt(variance) + slack
+    wrong, variance = next(iter(expected_passes(drawn.tokens, target, laws, 3)))
+    assert abs(drawn.passes.sum() - wrong) > 4.9 * np.sqrt(variance) + slack
+
+
+def test_a_seed_fixes_the_text(engine: LlamaCppEngine) -> None:
+    first, again, other = (engine.sample(PROMPT, 5, 8, PLAIN, seed).tokens for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).any()
+
+
+def test_greedy_is_the_most_probable_token(engine: LlamaCppEngine) -> None:
+    greedy = SamplingParams(temperature=0.0)
+    tokens = engine.sample(PROMPT, 1, 8, greedy, seed=0).tokens
+    law = engine.reference().probs(PROMPT, tokens, PLAIN)
+    np.testing.assert_array_equal(tokens[0], law[0].argmax(-1))
+
+
+@pytest.mark.parametrize("mode", ["sample-and-match", "probabilistic"])
+def test_an_audit_passes_it(mode: str) -> None:
+    config = AuditConfig(tv=0.1, isolation="inline", budget=Budget(seconds=60))
+    result = audit(f"llama-cpp:mode={mode}", config=config)
+    assert result.summary.law is Verdict.PASS, result.summary.headline
+    assert result.target["details"]["mode"] == mode
+
+
+def test_an_audit_fails_another_temperature(monkeypatch: pytest.MonkeyPatch) -> None:
+    sample = LlamaCppEngine.sample
+
+    def cooler(self, prompt, n, max_new_tokens, sampling, seed):  # type: ignore[no-untyped-def]
+        wrong = SamplingParams(0.8 * sampling.temperature, sampling.top_k, sampling.top_p)
+        return sample(self, prompt, n, max_new_tokens, wrong, seed)
+
+    monkeypatch.setattr(LlamaCppEngine, "sample", cooler)
+    config = AuditConfig(tv=0.1, isolation="inline", budget=Budget(seconds=60))
+    assert audit("llama-cpp", config=config).summary.law is Verdict.FAIL
+
+
+def test_n_grams_and_plain_decoding_have_no_draft_law() -> None:
+    for mode in ("ngram", "plain"):
+        engine = LlamaCppEngine(mode=mode)
+        drawn = engine.sample(PROMPT, 2, 6, PLAIN, seed=0)
+        assert engine.draft_probs(PROMPT, drawn.tokens, PLAIN) is None
+        assert drawn.tokens.shape == (2, 6)
+
+
+@pytest.mark.parametrize(
+    ("target", "match"),
+    [
+        ("llama-cpp:gamma=0", "gamma: must be at least 1, got 0"),
+        ("llama-cpp:mode=medusa", "mode: must be one of sample-and-match"),
+        ("llama-cpp:p_min=1.5", r"p_min: must lie in \[0, 1\), got 1.5"),
+        ("llama-cpp:gama=2", "no setting 'gama'.*did you mean 'gamma'"),
+    ],
+)
+def test_mistakes_are_named(target: str, match: str) -> None:
+    with pytest.raises(InvalidInputError, match=match):
+        resolve(target)
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "xllamacpp", None)
+    with pytest.raises(MissingDependencyError, match=r"specdec-verify\[llama-cpp\]"):
+        LlamaCppEngine()
+
+
+def test_a_vocabulary_of_another_size_is_refused(tmp_path) -> None:
+    model = load_model(write_tiny_pair(tmp_path) / "target")
+    with pytest.raises(InvalidInputError, match="has 2 tokens, the model 32"):
+        write_gguf(model, tmp_path / "a.gguf", Vocabulary(["a", "b"], ["a b"]))
+
+
+def test_the_shipped_tokeniser_is_read() -> None:
+    vocabulary = read_vocabulary(shipped_directory() / "tokenizer.json", 1024)
+    assert (len(vocabulary.tokens), len(vocabulary.merges)) == (1024, 768)
