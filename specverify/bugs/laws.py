@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping
-from functools import partial
-from typing import Any
+from functools import cache, lru_cache, partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,9 @@ from specverify.sampler.trace import BlockTrace
 from specverify.theory.completion_law import completion_law, completion_law_with_eos
 
 __all__ = [
+    "Laws",
     "block_law",
+    "both_laws",
     "emitted_law",
     "exact_tv",
     "kl_divergence",
@@ -31,6 +33,51 @@ __all__ = [
 ]
 
 Law = Mapping[Any, float]
+_EQUAL = 1e-12
+
+
+class Laws(NamedTuple):
+    """Two laws by outcome.
+
+    Attributes:
+        emitted: What comes out.
+        right: What ought to.
+    """
+
+    emitted: Law
+    right: Law
+
+    def samples(self, level: float) -> float:
+        """Observations after which a bet on ``emitted`` is expected to reach ``1 / level``.
+
+        Nobody can need fewer on average: the oracle's likelihood ratio grows by the divergence
+        ``KL(emitted || right)`` with each observation. Where outcomes are emitted that the right
+        law excludes, the first of them is proof, and is waited for unless the others tell sooner.
+
+        Args:
+            level: False-alarm level in (0, 1).
+
+        Returns:
+            ``log(1 / level) / KL`` or one over the mass of the excluded outcomes, the smaller, at
+            least 1; infinite where the laws coincide.
+
+        Raises:
+            InvalidInputError: If the level is outside (0, 1).
+        """
+        if not 0 < level < 1:
+            raise InvalidInputError("level", f"must lie in (0, 1), got {level}")
+        if law_distance(*self) < _EQUAL:
+            return math.inf
+        allowed = {key: mass for key, mass in self.emitted.items() if self.right.get(key, 0.0) > 0}
+        gain = kl_divergence(allowed, self.right)
+        betting = math.log(1 / level) / gain if gain > 0 else math.inf
+        excluded = self.excluded
+        return max(1.0, min(betting, 1 / excluded if excluded else math.inf))
+
+    @property
+    def excluded(self) -> float:
+        """Mass of the emitted outcomes that the right law excludes."""
+        return math.fsum(m for key, m in self.emitted.items() if self.right.get(key, 0.0) <= 0)
 
 
 def block_law(
@@ -67,13 +114,38 @@ def emitted_law(bug: Bug, scene: Scene) -> dict[tuple[int, ...], float]:
 
 def target_law(bug: Bug, scene: Scene) -> dict[tuple[int, ...], float]:
     """The law that :func:`emitted_law` ought to equal."""
-    length = scene.gamma + 1 if bug.kind is Kind.VERIFY else scene.length
+    return dict(_right(scene, whole=bug.kind is not Kind.VERIFY))
+
+
+@lru_cache(maxsize=64)
+def _right(scene: Scene, *, whole: bool) -> Law:
+    """The target's law of whole completions, or of a block's ``gamma + 1`` tokens."""
+    length = scene.length if whole else scene.gamma + 1
     request = scene.request()
     arguments = (request.target_next, request.prompt, length, scene.vocab_size)
-    if scene.eos_token_id is not None and bug.kind is not Kind.VERIFY:
+    if whole and scene.eos_token_id is not None:
         return completion_law_with_eos(*arguments, eos_token_id=scene.eos_token_id)
     law = completion_law(*arguments)
     return {tuple(tokens): float(law[tuple(tokens)]) for tokens in np.argwhere(law > 0).tolist()}
+
+
+def both_laws(bug: Bug, scene: Scene) -> Laws:
+    """The law that ``bug`` emits on ``scene``, and the one that it ought to.
+
+    Batched members are compared on :data:`specverify.bugs.batches.DISJOINT_ROWS`, whatever the
+    scene.
+
+    Raises:
+        InvalidInputError: If the member is a counter, which emits nothing.
+    """
+    if isinstance(bug.callable, StagedBatch):
+        return Laws(batch_law(bug.callable), _right_batch())
+    return Laws(emitted_law(bug, scene), _right(scene, whole=bug.kind is not Kind.VERIFY))
+
+
+@cache
+def _right_batch() -> Law:
+    return batch_law(StagedBatch())
 
 
 def law_distance(law: Law, other: Law) -> float:
@@ -83,14 +155,8 @@ def law_distance(law: Law, other: Law) -> float:
 
 
 def exact_tv(bug: Bug, scene: Scene) -> float:
-    """Total variation distance between the law that ``bug`` emits on ``scene`` and the target's.
-
-    Batched members are compared on :data:`specverify.bugs.batches.DISJOINT_ROWS`, whatever the
-    scene.
-    """
-    if isinstance(bug.callable, StagedBatch):
-        return law_distance(batch_law(bug.callable), batch_law(StagedBatch()))
-    return law_distance(emitted_law(bug, scene), target_law(bug, scene))
+    """Total variation distance of the two laws of :func:`both_laws`."""
+    return law_distance(*both_laws(bug, scene))
 
 
 def kl_divergence(law: Law, other: Law) -> float:
@@ -101,28 +167,12 @@ def kl_divergence(law: Law, other: Law) -> float:
 
 
 def samples_to_detect(bug: Bug, scene: Scene, *, level: float = 1e-6) -> float:
-    """Completions after which a bet on the true alternative is expected to reach ``1 / level``.
-
-    Nobody can need fewer on average: the oracle's likelihood ratio grows by the divergence
-    ``KL(emitted || target)`` with each completion.
-
-    Args:
-        bug: The implementation.
-        scene: Where it is observed.
-        level: False-alarm level in (0, 1).
-
-    Returns:
-        ``log(1 / level) / KL``, at least 1; infinite where the laws coincide.
+    """Completions that the oracle needs; see :meth:`Laws.samples`.
 
     Raises:
-        InvalidInputError: If the level is outside (0, 1).
+        InvalidInputError: If the level is outside (0, 1), or the member is a counter.
     """
-    if not 0 < level < 1:
-        raise InvalidInputError("level", f"must lie in (0, 1), got {level}")
-    law, right = emitted_law(bug, scene), target_law(bug, scene)
-    if law_distance(law, right) < 1e-12:
-        return math.inf
-    return max(1.0, math.log(1 / level) / kl_divergence(law, right))
+    return both_laws(bug, scene).samples(level)
 
 
 def _block_on(

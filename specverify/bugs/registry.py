@@ -10,7 +10,7 @@ from types import MappingProxyType, ModuleType
 from specverify.bugs import catalog
 from specverify.bugs.base import Bug, Role
 
-__all__ = ["CONTROLS", "LOSSY", "ZOO", "collect"]
+__all__ = ["CONTROLS", "LOSSY", "ZOO", "collect", "members"]
 
 
 def collect(package: ModuleType) -> dict[str, Bug]:
@@ -28,6 +28,12 @@ def collect(package: ModuleType) -> dict[str, Bug]:
             if found.setdefault(entry.name, entry) is not entry:
                 raise ValueError(f"two entries of the zoo are called {entry.name!r}")
     return found
+
+
+def members() -> dict[str, Bug]:
+    """The whole zoo as the catalog holds it now: bugs, then controls, then lossy ones."""
+    found = collect(catalog).values()
+    return {bug.name: bug for role in Role for bug in found if bug.role is role}
 
 
 def _of(role: Role) -> Mapping[str, Bug]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["bugs"]
 
-_SHORT = ("name", "role", "stage", "effect", "mathematics")
+_SHORT = ("name", "role", "kind", "stage", "tv", "samples", "seen_by", "mathematics")
 
 
 def bugs(
@@ -25,10 +26,14 @@ def bugs(
     as_json: AsJson = False,
     seed: UnusedSeed = 0,
 ) -> None:
-    """List the known bugs that audits recognise, their controls, and where they were reported."""
-    from specverify.bugs import CONTROLS, LOSSY, ZOO
+    """List the known bugs and their controls: exact distance, samples to detect, what sees them.
 
-    zoo = {**ZOO, **CONTROLS, **LOSSY}
+    Samples are the blocks, batches, completions or reports that an oracle needs, who bets on the
+    very bug, at a false-alarm level of 1e-6.
+    """
+    from specverify.bugs.registry import members
+
+    zoo = members()
     if name is not None and name not in zoo:
         raise InvalidInputError("name", f"{name!r} is none of {', '.join(zoo)}")
     records = [_record(zoo[name])] if name else [_record(bug) for bug in zoo.values()]
@@ -37,10 +42,20 @@ def bugs(
     elif name:
         say_records([{"field": key, "value": value} for key, value in records[0].items()])
     else:
-        say_records([{key: record[key] for key in _SHORT} for record in records])
+        say_records([_short(record) for record in records])
+
+
+def _short(record: dict[str, Any]) -> dict[str, Any]:
+    samples = record["samples"]
+    return {key: record[key] for key in _SHORT} | {
+        "samples": None if samples is None else math.ceil(samples)
+    }
 
 
 def _record(bug: Bug) -> dict[str, Any]:
+    from specverify.bugs.facts import LEVEL, facts
+
+    known = facts(bug)
     return {
         "name": bug.name,
         "role": str(bug.role),
@@ -52,4 +67,9 @@ def _record(bug: Bug) -> dict[str, Any]:
         "blind": bug.blind,
         "reference": bug.reference,
         "scene": bug.scene,
+        "tv": known.tv,
+        "samples": known.samples,
+        "level": LEVEL,
+        "observed": known.observed,
+        "seen_by": known.seen_by,
     }

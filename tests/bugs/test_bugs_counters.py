@@ -9,17 +9,11 @@ import pytest
 
 from specverify.bugs import ZOO, Kind
 from specverify.bugs.counters import PassRecord, Report, broken_identities, count, leading_run
+from specverify.bugs.runs import KNOWN_RUN, identities_broken_by
 
 ALPHA, GAMMA = 0.7, 4
 COUNTERS = [bug for bug in ZOO.values() if bug.kind is Kind.COUNTER]
-LAWS = np.array([[0.5, 0.3, 0.2], [0.1, 0.2, 0.7], [0.4, 0.4, 0.2]])
-
-# Two of two accepted and a bonus; none accepted; one accepted, and the text ends with it.
-RUN = (
-    PassRecord(flags=(True, True), emitted=(0, 2, 1), kept=3, laws=LAWS),
-    PassRecord(flags=(False, True), emitted=(1,), kept=1, laws=LAWS[:1]),
-    PassRecord(flags=(True, False), emitted=(2, 0), kept=1, laws=LAWS[:2]),
-)
+RUN = KNOWN_RUN
 
 
 def expected_reports(counter) -> dict[str, float]:
@@ -59,7 +53,7 @@ def test_an_empty_run() -> None:
 
 @pytest.mark.parametrize("bug", COUNTERS, ids=str)
 def test_every_wrong_counter_is_seen(bug) -> None:
-    assert broken_identities(bug.callable(RUN, temperature=0.7), RUN, temperature=0.7)
+    assert identities_broken_by(bug)
 
 
 def test_the_honest_count_breaks_nothing() -> None:

@@ -174,7 +174,10 @@ def test_samples_to_detect_is_the_oracle_s() -> None:
     divergence = kl_divergence(emitted_law(bug, scene), target_law(bug, scene))
     assert samples_to_detect(bug, scene, level=1e-3) == pytest.approx(math.log(1e3) / divergence)
     assert samples_to_detect(CONTROLS["no_bonus"], scene) == math.inf
-    assert samples_to_detect(ZOO["processors_unused"], SCENES["masked"]) == 1
+    # The first impossible block is proof: one over their probability.
+    impossible = ZOO["processors_unused"], SCENES["masked"]
+    assert samples_to_detect(*impossible) == pytest.approx(1 / exact_tv(*impossible))
+    assert samples_to_detect(ZOO["padding_accepted"], SCENES["P1"]) == pytest.approx(1 / 0.7)
 
 
 def test_refusals() -> None:
