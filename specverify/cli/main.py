@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from specverify.cli import audit, bugs, compare, ls, measure, plan, report, theory, train
+from specverify.cli import audit, bugs, compare, ls, measure, plan, replay, report, theory, train
 from specverify.cli.shell import note, say
 from specverify.errors import SpecVerifyError
 
@@ -46,6 +46,7 @@ app = typer.Typer(
 )
 app.command("audit")(audit.audit)
 app.command("report")(report.report)
+app.command("replay")(replay.replay)
 app.command("compare")(compare.compare)
 app.command("measure")(measure.measure)
 app.command("plan")(plan.plan)
