@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ from specverify.bugs.staged import Coupling, Rows, StagedVerifier
 
 __all__ = ["known_paths", "known_rows"]
 
-Floats = NDArray[np.float64]
+Floats: TypeAlias = NDArray[Any]
 _SAME = 1e-4
 """Laws nearer than this to the target's are no alternative."""
 
@@ -43,6 +44,7 @@ def known_paths(scenario: Scenario) -> dict[str, Floats]:
     return {name: law for name, law in laws.items() if np.abs(law - right).sum() > 2 * _SAME}
 
 
+@cache
 def known_rows(scenario: Scenario) -> dict[str, Floats]:
     """Law of each token at each position after each context under every known bug.
 

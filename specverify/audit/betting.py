@@ -21,13 +21,14 @@ from scipy.special import logsumexp
 from specverify.audit.alternatives import known_paths, known_rows
 from specverify.audit.chains import Chain, pair_law, path_law
 from specverify.audit.counting import pair_classes, paths_are_counted
-from specverify.audit.engines import BINS, ORDERS, EngineScenario
+from specverify.audit.engines import BINS, PAIR_BINS, EngineScenario
 from specverify.audit.scenarios import Scenario
 from specverify.audit.suites import AnyScenario
 from specverify.audit.tally import Tally
 from specverify.stats.context import ContextBets, Evidence
 from specverify.stats.multiplicity import average_log_e
 from specverify.stats.naming import UNKNOWN, posterior_shares
+from specverify.stats.pair_bets import pair_log_e
 from specverify.stats.static_bets import StaticBets, named_bets
 
 __all__ = ["JOINT", "TOKEN", "ScenarioBets", "averaged", "bets_for", "families", "together"]
@@ -63,7 +64,7 @@ def bets_for(scenario: AnyScenario, *, tolerance: float = 0.0) -> ScenarioBets:
         tolerance: Total variation from the target's law that is forgiven.
     """
     if isinstance(scenario, EngineScenario):
-        return _TransformBets(scenario, tolerance)
+        return _TransformBets(tolerance)
     return _ChainBets(scenario, tolerance)
 
 
@@ -151,23 +152,29 @@ class _KnownRows:
 class _TransformBets:
     """Bets of an engine: under the target's law the transforms are uniform whatever came before."""
 
-    def __init__(self, scenario: EngineScenario, tolerance: float) -> None:
+    def __init__(self, tolerance: float) -> None:
         self._cells = ContextBets(np.full(BINS, 1 / BINS), tolerance=tolerance)
-        self._tolerance = tolerance
-        self._orders = len(ORDERS)
+        self._later = np.full(PAIR_BINS, 1 / PAIR_BINS)
+        self._exact = not tolerance
 
     def evidence(self, tally: Tally) -> dict[str, Evidence]:
         """Evidence of the transforms of tokens, and of neighbouring pairs of them."""
         counts, pairs = tally.get("transform"), tally.get("transform-pairs")
         if counts is None or pairs is None:
-            return {TOKEN: _nothing()}
+            return {TOKEN: _nothing(), JOINT: _nothing()}
         pooled = [self._cells.evidence(table) for table in counts.sum(axis=0)]
-        apart = [together([self._cells.evidence(c) for c in counts[:, i]]) for i in range(3)]
-        neighbours = ContextBets(
-            np.full(pairs[0].size, 1 / pairs[0].size), tolerance=self._tolerance
-        )
-        joint = [neighbours.evidence(table.reshape(-1)) for table in pairs]
-        return {TOKEN: averaged([*pooled, *apart]), JOINT: averaged(joint)}
+        by_order = counts.swapaxes(0, 1)
+        apart = [together([self._cells.evidence(c) for c in order]) for order in by_order]
+        token = averaged([*pooled, *apart])
+        if self._exact and tally.total("impossible"):
+            token = replace(token, log_e=np.inf, impossible=tally.total("impossible"))
+        return {TOKEN: token, JOINT: self._joint_evidence(pairs)}
+
+    def _joint_evidence(self, pairs: Counts) -> Evidence:
+        # Pairs of one completion overlap: the bet is on the later token, given the earlier one. It
+        # learns from counts, which cannot be made tolerant of laws that are off.
+        log_e = [pair_log_e(table, self._later) for table in pairs if self._exact]
+        return replace(_nothing(), n=int(pairs[0].sum()), log_e=average_log_e(log_e))
 
 
 def _joint_bets(scenario: Scenario, tolerance: float) -> list[ContextBets]:

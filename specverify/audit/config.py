@@ -58,6 +58,8 @@ class AuditConfig:
         tv: Largest total variation that a pass may leave open, at 95 % confidence over the audit.
         false_alarm: Probability that a correct implementation fails the law, over the whole audit.
         power: Power that every detectable distance refers to.
+        tolerance: Total variation by which the laws that tokens are compared with may themselves
+            be off: 0 for functions, some 5e-3 for an engine whose logits are bfloat16.
         declare: ``lossless``, or ``lossy:X`` with the declared total variation X.
         expect: ``lossless`` (a slower scheme is a finding) or ``standard`` (it fails).
         gammas: Block sizes to keep of the scenarios' own; None keeps all.
@@ -78,6 +80,7 @@ class AuditConfig:
     tv: float = 0.02
     false_alarm: float = 1e-6
     power: float = 0.9
+    tolerance: float = 0.0
     declare: str = "lossless"
     expect: str = "lossless"
     gammas: tuple[int, ...] | None = None
@@ -94,6 +97,8 @@ class AuditConfig:
         _member(self, "framework", Framework)
         for name in ("tv", "false_alarm", "power"):
             _between(name, getattr(self, name))
+        if not 0 <= self.tolerance < 1:
+            raise InvalidInputError("tolerance", f"must lie in [0, 1), got {self.tolerance}")
         _one_of("mode", self.mode, ("auto", "statistical"))
         _one_of("expect", self.expect, ("lossless", "standard"))
         _one_of("scenarios", self.scenarios, ("default", "thorough"))

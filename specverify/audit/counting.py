@@ -126,6 +126,7 @@ def count_rounds(tally: Tally, scenario: Scenario, rounds: list[Round]) -> None:
             reports.append((reported, accepted, len(emitted)))
     if reports:
         _count_reports(tally, np.array(reports))
+    _count_stages(tally, scenario, rounds)
 
 
 def block_number(tokens: Sequence[int], scenario: Scenario) -> int:
@@ -144,6 +145,30 @@ def _count_reports(tally: Tally, reported: NDArray[np.int64]) -> None:
     emitted = (count == length) & ~right
     table = tally.table("reports", (3,))
     table += np.array([right.sum(), emitted.sum(), (~right & ~emitted).sum()])
+
+
+def _count_stages(tally: Tally, scenario: Scenario, rounds: list[Round]) -> None:
+    """Read rounds as the standard rule writes them: accepted drafts, then one token more.
+
+    By position in the block, context and token: drafts accepted, drafts rejected, and the last
+    tokens (corrections; bonus tokens at the position after the last draft). Rounds that cannot be
+    read so are counted apart.
+    """
+    gamma, chain = scenario.gamma, scenario.chain
+    stages = tally.table("stages", (gamma + 1, chain.contexts, 3, chain.vocab_size))
+    unread = tally.table("stages-unread", (1,))
+    for previous, drafts, emitted, _ in rounds:
+        kept = len(emitted) - 1
+        if not 0 <= kept <= gamma or emitted[:kept] != drafts[:kept]:
+            unread += 1
+            continue
+        context = chain.context(previous)
+        for position, token in enumerate(drafts[:kept]):
+            stages[position, context, 0, token] += 1
+            context = chain.context(token)
+        if kept < gamma:
+            stages[kept, context, 1, drafts[kept]] += 1
+        stages[kept, context, 2, emitted[kept]] += 1
 
 
 def _count_positions(tally: Tally, scenario: Scenario, emitted: list[list[int]]) -> None:

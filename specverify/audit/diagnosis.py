@@ -6,29 +6,37 @@ the data do not refute are named together.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import cache
 
 import numpy as np
 from msgspec.structs import replace
 
+from specverify.audit.alternatives import known_rows
+from specverify.audit.betting import TOKEN, bets_for
 from specverify.audit.cells import merge, token_cells
+from specverify.audit.checks.rule import RuleEvidence, rule_evidence
 from specverify.audit.counting import block_number
 from specverify.audit.evidence import Stratum, entropy_p_value, relative_entropy, weigh
 from specverify.audit.forms import Form
+from specverify.audit.planning import NAMING
 from specverify.audit.scenarios import Scenario, find
 from specverify.audit.tally import Tally
 from specverify.bugs import ZOO
 from specverify.bugs.laws import block_law
 from specverify.bugs.staged import StagedVerifier
 from specverify.results import CheckResult, Diagnosis, Family, Verdict
+from specverify.stats.naming import UNKNOWN, name_alternative, posterior_shares
 
 __all__ = ["diagnosed"]
 
 _BROKEN = 1e-4
+_PROVEN = math.log(1e6)
+"""Evidence of the trace from which its stage is believed."""
 _REFUTED = 1e-3
-_NAMING_SCENARIOS = ("zeros-in-draft", "cold", "smallest", "zeros-in-target")
 _FLOOR = 1e-6
+_VISIBLE = 1e-3
 _AS_LIKELY = 7.0
 """Bugs whose likelihoods differ by less than this many nats are named together."""
 
@@ -48,7 +56,7 @@ def diagnosed(
     failed = [c for c in checks if c.family is Family.LAW and c.verdict is Verdict.FAIL]
     if not failed:
         return tuple(checks)
-    fitting = _fitting_bugs(tallies)
+    fitting = _fitting_bugs(tallies) or _sharing_bugs(tallies)
     slow = {
         str(c.params["scenario"])
         for c in checks
@@ -63,12 +71,12 @@ def _with_diagnosis(
     name = str(check.params["scenario"])
     scenario = find(Form.VERIFY, name)
     broken = broken_positions(scenario, tallies[name])
-    position = broken[0] if broken else None
+    first = _breaks_at(scenario, fitting[0]) if fitting else []
+    position = min([*broken, *first], default=None)
     stage = _stage(scenario, broken, accepts_wrongly=name in slow)
-    if fitting:
-        stage = str(ZOO[fitting[0]].stage)
+    stage = _stage_of(fitting, rule_evidence(scenario, tallies[name])) or stage
     where = "jointly" if position is None else f"at position {position} of the block"
-    what = f"consistent with {fitting[0]}" if fitting else "unlike every known bug"
+    what = f"consistent with {' or '.join(fitting[:3])}" if fitting else "unlike every known bug"
     text = f"the law breaks {where}; stage: {stage or 'unknown'}; {what}"
     return replace(
         check,
@@ -91,7 +99,7 @@ def broken_positions(scenario: Scenario, tally: Tally) -> list[int]:
     for position in range(scenario.gamma + 1):
         evidence = weigh(_strata(scenario, counts[position], position))
         impossible = counts[position][scenario.chain.target[position] == 0].sum()
-        if impossible or evidence.p_value * (scenario.gamma + 1) <= _BROKEN:
+        if impossible or evidence.chi_square_p * (scenario.gamma + 1) <= _BROKEN:
             broken.append(position)
     return broken
 
@@ -100,7 +108,8 @@ def _strata(scenario: Scenario, counts: np.ndarray, position: int) -> list[Strat
     strata = []
     for context in np.flatnonzero(counts.sum(axis=1)):
         target = scenario.chain.target[position, context]
-        cells = token_cells(target, scenario.chain.draft[position, context], 1e6)
+        seen = float(counts[context].sum())
+        cells = token_cells(target, scenario.chain.draft[position, context], seen)
         strata.append(Stratum(merge(counts[context], cells).astype(np.int64), merge(target, cells)))
     return strata
 
@@ -113,11 +122,50 @@ def _stage(scenario: Scenario, broken: list[int], *, accepts_wrongly: bool) -> s
     return "accept" if accepts_wrongly else "residual"
 
 
+def _breaks_at(scenario: Scenario, bug: str) -> list[int]:
+    """Positions at which a known bug changes the law of a token."""
+    rows = known_rows(scenario).get(bug)
+    if rows is None:
+        return []
+    gaps = np.abs(rows - scenario.chain.target[: scenario.length]).sum(axis=2).max(axis=1)
+    return [int(position) for position in np.flatnonzero(gaps > _VISIBLE)]
+
+
+def _stage_of(fitting: Sequence[str], trace: RuleEvidence | None) -> str | None:
+    """The stage that all fitting bugs share; else what the trace says, else the best bug's."""
+    stages = [str(ZOO[bug].stage) for bug in fitting]
+    if len(set(stages)) == 1:
+        return stages[0]
+    traced = trace.stage if trace is not None and trace.log_e >= _PROVEN else None
+    if traced is not None and (not stages or traced in stages):
+        return traced
+    return stages[0] if stages else None
+
+
+def _sharing_bugs(tallies: Mapping[str, Tally]) -> list[str]:
+    """Known bugs that the bets speak for, the best first, where blocks are not counted whole."""
+    total: dict[str, float] = {}
+    for name, tally in tallies.items():
+        scenario = find(Form.VERIFY, name)
+        evidence = bets_for(scenario).evidence(tally)[TOKEN]
+        # What a scenario cannot tell from the right law explains its counts as the law does, and
+        # tokens that the law excludes not at all.
+        idle = -math.inf if evidence.impossible else 0.0
+        scale = 0.0 if evidence.impossible else evidence.log_e
+        own = {bug: scale + math.log(s) for bug, s in evidence.shares.items() if s > 0}
+        for bug in {*ZOO, UNKNOWN}:
+            total[bug] = total.get(bug, 0.0) + own.get(bug, idle)
+    naming = name_alternative(posterior_shares(total), sibling_ratio=math.exp(-_AS_LIKELY))
+    if naming.consistent_with is None:
+        return []
+    return [naming.consistent_with, *naming.siblings]
+
+
 def _fitting_bugs(tallies: Mapping[str, Tally]) -> list[str]:
     """Known bugs that the blocks do not refute, the best first."""
     seen = {
         name: tallies[name].arrays["block-path"]
-        for name in _NAMING_SCENARIOS
+        for name in NAMING
         if name in tallies and tallies[name].get("block-path") is not None
     }
     fits = [

@@ -27,6 +27,7 @@ __all__ = [
     "detectable_tv",
     "entropy_p_value",
     "entropy_threshold",
+    "fit_p_value",
     "relative_entropy",
     "weigh",
 ]
@@ -139,6 +140,27 @@ def entropy_p_value(entropy: float, dof: int) -> float:
     if entropy <= dof or dof == 0:
         return 1.0
     return math.exp(-entropy + dof + dof * math.log(entropy / dof))
+
+
+def fit_p_value(strata: Sequence[Stratum]) -> float:
+    """How rarely honest draws fit their laws this well: the lower tail of the chi-square.
+
+    Half a count is added to every gap: the chi-square of counts spread over their unit cells is
+    continuous, and this is its largest value, so that exact hits do not look too rare.
+
+    Args:
+        strata: Counts and laws.
+
+    Returns:
+        A p-value of "the draws are independent"; 1 where there is nothing to see.
+    """
+    used = [s for s in strata if s.n and len(s.probs) > 1]
+    dof = sum(len(s.probs) - 1 for s in used)
+    widest = 0.0
+    for s in used:
+        expected = np.maximum(s.n * s.probs, 1e-300)
+        widest += float(np.sum((np.abs(s.counts - expected) + 0.5) ** 2 / expected))
+    return float(distributions.chi2.cdf(widest, dof)) if dof else 1.0
 
 
 def entropy_threshold(level: float, dof: int) -> float:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from specverify.audit.checks import contract, efficiency, joint, token, transform
+from specverify.audit.betting import JOINT, TOKEN, bets_for
+from specverify.audit.checks import contract, efficiency, joint, rule, token, transform
 from specverify.audit.engines import EngineScenario
 from specverify.audit.planning import Plan
 from specverify.audit.suites import AnyScenario
@@ -28,18 +29,20 @@ def judge(scenario: AnyScenario, tally: Tally, plan: Plan, look: int) -> list[Ch
         return [contract.skipped(scenario, str(tally.cases["skipped"]["reason"]))]
     law = plan.terms(scenario.name, look)
     terms = plan.terms(scenario.name, look, efficiency=True)
+    bets = bets_for(scenario, tolerance=law.tolerance).evidence(tally)
     if isinstance(scenario, EngineScenario):
         checks = [
-            transform.check_transform(scenario, tally, law),
-            transform.check_pairs(scenario, tally, law),
+            transform.check_transform(scenario, tally, law, bet=bets[TOKEN]),
+            transform.check_pairs(scenario, tally, law, bet=bets[JOINT]),
             transform.check_passes(scenario, tally, terms),
         ]
     else:
-        checks = [token.check_tokens(scenario, tally, law)]
+        checks = [token.check_tokens(scenario, tally, law, bet=bets[TOKEN])]
         if joint.applies(scenario):
-            checks.append(joint.check_joint(scenario, tally, law))
+            checks.append(joint.check_joint(scenario, tally, law, bet=bets[JOINT]))
         checks.append(efficiency.check_length(scenario, tally, terms))
         checks.append(efficiency.check_acceptance(scenario, tally, terms))
+        checks.append(rule.check_rule(scenario, tally, terms))
     checks.append(contract.check_interface(scenario, tally, law))
     checks.append(contract.check_reproducible(scenario, tally, law))
     return checks

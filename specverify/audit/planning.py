@@ -21,7 +21,10 @@ from specverify.audit.suites import AnyScenario
 from specverify.audit.terms import BETTING_SHARE, LOOKS, Terms
 from specverify.audit.wire import Task
 
-__all__ = ["COARSE_TV", "ENGINE_SHARD", "SHARD", "Plan", "make_plan", "shard_size"]
+__all__ = ["COARSE_TV", "ENGINE_SHARD", "NAMING", "SHARD", "Plan", "make_plan", "shard_size"]
+
+NAMING = ("zeros-in-draft", "cold", "smallest", "zeros-in-target")
+"""Scenarios of blocks whose laws tell the known bugs apart best."""
 
 SHARD = 250
 """Completions of one shard of blocks or decodes."""
@@ -53,7 +56,8 @@ class Plan:
         shards: Completions of one shard, by scenario.
         law_tests: Tests that share the law's false-alarm level at the fixed looks.
         law_bets: E-values that share the law's false-alarm level after every shard.
-        efficiency_tests: Tests that share the efficiency's.
+        efficiency_tests: Tests that share the efficiency's at the fixed looks.
+        efficiency_bets: E-values that share it after every shard.
         config: Settings.
         seed: Root seed.
     """
@@ -64,6 +68,7 @@ class Plan:
     law_tests: int
     law_bets: int
     efficiency_tests: int
+    efficiency_bets: int
     config: AuditConfig
     seed: int
 
@@ -73,18 +78,20 @@ class Plan:
         return Terms(
             n=self.looks[name][look],
             tests=self.efficiency_tests if efficiency else self.law_tests,
-            bets=self.law_bets,
+            bets=self.efficiency_bets if efficiency else self.law_bets,
             false_alarm=self.config.false_alarm,
             confidence=1 - (1 - _CONFIDENCE) / bounds,
             power=self.config.power,
             tv=self.tv[name],
             seed=self.seed,
+            tolerance=self.config.tolerance,
         )
 
     def tasks(self, names: Sequence[str], look: int) -> list[Task]:
         """Shards of one look; scenarios take turns, so that a budget ends them alike."""
         shards = [task for name in names for task in self._shards(name, look)]
-        return sorted(shards, key=lambda task: task.shard)
+        # Those that tell bugs apart begin: a gross bug raises the alarm there, and has a name.
+        return sorted(shards, key=lambda t: (look > 0 or t.scenario not in NAMING, t.shard))
 
     def error_budget(self) -> dict[str, Any]:
         """How the level was shared, for ``result.json``."""
@@ -99,6 +106,11 @@ class Plan:
             "level_per_law_bet": self.config.false_alarm * BETTING_SHARE / self.law_bets,
             "efficiency_tests": self.efficiency_tests,
             "level_per_efficiency_test": looked / self.efficiency_tests,
+            "efficiency_bets": self.efficiency_bets,
+            "level_per_efficiency_bet": self.config.false_alarm
+            * BETTING_SHARE
+            / self.efficiency_bets,
+            "tolerance": self.config.tolerance,
             "looks": LOOKS,
             "tv_confidence": _CONFIDENCE,
             "tv_bounds": len(self.looks) * _BOUNDING_LOOKS,
@@ -126,6 +138,7 @@ def make_plan(scenarios: Sequence[AnyScenario], config: AuditConfig, seed: int) 
         law_tests=sum(_law_tests(s) for s in scenarios) * LOOKS,
         law_bets=sum(len(families(s)) for s in scenarios),
         efficiency_tests=sum(_efficiency_tests(s) for s in scenarios) * LOOKS,
+        efficiency_bets=max(1, sum(isinstance(s, Scenario) for s in scenarios)),
         config=config,
         seed=seed,
     )

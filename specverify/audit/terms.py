@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec.structs import replace
+
 from specverify.results import Interval, Verdict
 
 __all__ = ["BETTING_SHARE", "LOOKS", "SUSPICIOUS", "Terms"]
@@ -19,6 +21,9 @@ LOOKS = 4
 
 SUSPICIOUS = 1e-4
 """A check passes only above this asymptotic p-value; below it sampling goes on."""
+
+_SUSPICIOUS_E = 100.0
+"""A check passes only below this e-value; above it sampling goes on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +41,7 @@ class Terms:
         power: Power of every detectable distance.
         tv: Largest total variation that a pass may leave open.
         seed: Root seed, for replaying.
+        tolerance: Total variation by which the laws themselves may be off.
     """
 
     n: int
@@ -46,6 +52,7 @@ class Terms:
     power: float
     tv: float
     seed: int
+    tolerance: float = 0.0
 
     @property
     def level(self) -> float:
@@ -57,25 +64,54 @@ class Terms:
         """Logarithm of the e-value that refutes the law: Bonferroni over the family's e-values."""
         return math.log(self.bets / (self.false_alarm * BETTING_SHARE))
 
-    def adjusted(self, p_value: float) -> float:
-        """Bonferroni over every test of the family, and over the bets' share of the level."""
-        return min(1.0, p_value * self.tests / (1 - BETTING_SHARE))
+    def adjusted(self, p_value: float, log_e: float = -math.inf) -> float:
+        """Bonferroni over the family: a fixed look's p-value or the bets' e-value.
 
-    def verdict(self, p_value: float, chi_square_p: float, tv: Interval | None = None) -> Verdict:
+        Args:
+            p_value: Valid p-value of one test.
+            log_e: Logarithm of one e-value, if there is one.
+
+        Returns:
+            To be compared with the level of the whole family, ``false_alarm``.
+        """
+        looked = p_value * self.tests / (1 - BETTING_SHARE)
+        bet = math.exp(min(0.0, math.log(self.bets / BETTING_SHARE) - log_e))
+        # A law that is known up to a tolerance is refuted in the end by every exact test.
+        return min(1.0, bet) if self.tolerance else min(1.0, looked, bet)
+
+    def suspects(self, log_e: float) -> bool:
+        """Whether an e-value says that sampling should go on."""
+        return log_e >= math.log(_SUSPICIOUS_E)
+
+    def widened(self, tv: Interval) -> Interval:
+        """Bounds on the distance from a law that may itself be off by the tolerance."""
+        low = None if tv.low is None else max(0.0, tv.low - self.tolerance)
+        high = None if tv.high is None else min(1.0, tv.high + self.tolerance)
+        return replace(tv, low=low, high=high)
+
+    def verdict(
+        self,
+        p_value: float,
+        chi_square_p: float,
+        tv: Interval | None = None,
+        *,
+        log_e: float = -math.inf,
+    ) -> Verdict:
         """Verdict of a check of the law.
 
         Args:
             p_value: Valid p-value, not yet adjusted.
             chi_square_p: Asymptotic one: too lax to fail by, sharp enough to doubt by.
-            tv: The distance, where a pass must bound it.
+            tv: The distance, widened, where a pass must bound it.
+            log_e: Logarithm of the e-value of the bets.
 
         Returns:
             ``fail`` at the audit's level; ``inconclusive`` where the counts are suspicious or the
             distance is not bounded yet, so that sampling goes on; else ``pass``.
         """
-        if self.adjusted(p_value) <= self.false_alarm:
+        if self.adjusted(p_value, log_e) <= self.false_alarm:
             return Verdict.FAIL
-        if chi_square_p <= SUSPICIOUS:
+        if self.suspects(log_e) or (chi_square_p <= SUSPICIOUS and not self.tolerance):
             return Verdict.INCONCLUSIVE
         bounded = tv is None or (tv.high is not None and tv.high <= self.tv)
         return Verdict.PASS if bounded else Verdict.INCONCLUSIVE

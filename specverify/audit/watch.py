@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from specverify.audit.betting import bets_for, families
-from specverify.audit.planning import Plan
+from specverify.audit.forms import Form
+from specverify.audit.planning import NAMING, Plan
 from specverify.audit.suites import AnyScenario
 from specverify.audit.tally import Tally
 
-__all__ = ["Watch"]
+__all__ = ["NAMING_COMPLETIONS", "Watch"]
+
+
+NAMING_COMPLETIONS = 500
+"""An alarm waits until this many completions were drawn of each scenario that tells bugs apart."""
 
 
 class Watch:
@@ -29,21 +34,37 @@ class Watch:
             for name, scenario in scenarios.items()
             if exact and (wanted := [f for f in families(scenario) if self._counts(f, name)])
         }
+        blocks = [s.name for s in scenarios.values() if s.form in (Form.VERIFY, Form.BATCHED)]
+        self._unnamed = {name for name in NAMING if name in blocks}
+        self._raised = False
 
     def alarm(self, name: str, tally: Tally) -> bool:
-        """Whether the law of a scenario is refuted at the audit's level.
+        """Whether the law of a scenario is refuted at the audit's level, and enough was seen.
+
+        An alarm that comes early is kept until the bug can be told from others.
 
         Args:
             name: The scenario.
             tally: Everything counted in it so far.
         """
+        if _completions(tally) >= NAMING_COMPLETIONS:
+            self._unnamed.discard(name)
+        self._raised = self._raised or self._refuted(name, tally)
+        return self._raised and not self._unnamed
+
+    def _refuted(self, name: str, tally: Tally) -> bool:
         if name not in self._watched:
             return False
         scenario, wanted = self._watched[name]
-        found = bets_for(scenario).evidence(tally)
+        found = bets_for(scenario, tolerance=self._plan.config.tolerance).evidence(tally)
         threshold = self._plan.terms(name, 0).log_e_threshold
         return any(found[family].log_e >= threshold for family in wanted if family in found)
 
     def _counts(self, family: str, name: str) -> bool:
         check, config = f"{family}[{name}]", self._plan.config
         return config.wants(check) and config.expected_failure(check) is None
+
+
+def _completions(tally: Tally) -> int:
+    tokens = tally.get("token")
+    return 0 if tokens is None else int(tokens[0].sum())

@@ -6,12 +6,16 @@ import numpy as np
 
 from specverify.audit.cells import merge, token_cells
 from specverify.audit.chains import Chain, pair_law, path_law
+from specverify.audit.checks.fit import Fit
 from specverify.audit.counting import MAX_PATHS, pair_classes
 from specverify.audit.evidence import Stratum, detectable_tv, weigh
 from specverify.audit.scenarios import Scenario
 from specverify.audit.tally import Tally
 from specverify.audit.terms import Terms
+from specverify.audit.tiers import Tier, outlook, told
 from specverify.results import CheckResult, Diagnosis, Family, Verdict
+from specverify.stats import context as stats
+from specverify.stats.bets import capped_e_value
 
 __all__ = ["applies", "check_joint", "tests"]
 
@@ -29,13 +33,16 @@ def tests(scenario: Scenario) -> int:
     return 1 if whole else scenario.length - 1
 
 
-def check_joint(scenario: Scenario, tally: Tally, terms: Terms) -> CheckResult:
+def check_joint(
+    scenario: Scenario, tally: Tally, terms: Terms, *, bet: stats.Evidence
+) -> CheckResult:
     """Compare the joint law with the product of the target's rows.
 
     Args:
         scenario: The rows.
         tally: The counts of all looks so far.
         terms: Terms of this look.
+        bet: Evidence of the bets on completions or pairs.
 
     Returns:
         ``joint[scenario]``.
@@ -44,9 +51,9 @@ def check_joint(scenario: Scenario, tally: Tally, terms: Terms) -> CheckResult:
     seen = [weigh([table], confidence=terms.confidence) for table in tables]
     worst = min(range(len(seen)), key=lambda i: seen[i].p_value) if seen else None
     evidence = weigh([]) if worst is None else seen[worst]
-    adjusted = terms.adjusted(evidence.p_value)
+    fit = Fit.of(evidence.strata, terms)
     doubt = min((len(seen) * e.chi_square_p for e in seen), default=1.0)
-    verdict = terms.verdict(evidence.p_value, doubt)
+    verdict = fit.judged(terms.verdict(evidence.p_value, doubt, log_e=bet.log_e))
     failed = verdict is Verdict.FAIL
     whole = len(tables) == 1
     found = detectable_tv(evidence.n, max(evidence.dof, 1), terms.level, power=terms.power)
@@ -56,17 +63,24 @@ def check_joint(scenario: Scenario, tally: Tally, terms: Terms) -> CheckResult:
         family=Family.LAW,
         verdict=verdict if seen else Verdict.INCONCLUSIVE,
         params=scenario.params()
-        | {"counted": what, "dof": evidence.dof, "chi_square_p": evidence.chi_square_p},
+        | {"counted": what, "dof": evidence.dof, "chi_square_p": evidence.chi_square_p}
+        | fit.params()
+        | told(Tier.BOTH, bet, terms),
         n=evidence.n,
         statistic=evidence.chi_square,
         p_value=evidence.p_value,
-        p_adjusted=adjusted,
-        tv=evidence.tv if evidence.n else None,
+        e_value=capped_e_value(bet.log_e),
+        p_adjusted=terms.adjusted(evidence.p_value, bet.log_e),
+        tv=terms.widened(evidence.tv) if evidence.n else None,
         detectable_tv=found if evidence.n else None,
         power=terms.power,
-        message=f"{what}: {found:.3g} would have been found"
-        if not failed
-        else f"{what}: total variation about {evidence.tv.estimate:.3g}",
+        message=(
+            f"{what}: total variation about {evidence.tv.estimate or 0.0:.3g}"
+            if failed
+            else f"{what}: {found:.3g} would have been found"
+        )
+        + (fit.text or outlook(verdict, terms, evidence.n, log_e=bet.log_e))
+        + f" ({Tier.BOTH})",
         diagnosis=Diagnosis(text=f"the joint law of {what} is not the target's")
         if failed
         else None,

@@ -6,11 +6,15 @@ import numpy as np
 
 from specverify.audit.cells import merge, token_cells
 from specverify.audit.chains import marginals
+from specverify.audit.checks.fit import Fit
 from specverify.audit.evidence import Evidence, Stratum, detectable_tv, weigh
 from specverify.audit.scenarios import Scenario
 from specverify.audit.tally import Tally
 from specverify.audit.terms import Terms
+from specverify.audit.tiers import Tier, outlook, told
 from specverify.results import CheckResult, Diagnosis, Family, Interval, Verdict
+from specverify.stats import context as stats
+from specverify.stats.bets import capped_e_value
 
 __all__ = ["check_tokens", "position_strata", "tests"]
 
@@ -60,7 +64,9 @@ def _stratum(
     return Stratum(merge(counts[position, context], cells).astype(np.int64), merge(target, cells))
 
 
-def check_tokens(scenario: Scenario, tally: Tally, terms: Terms) -> CheckResult:
+def check_tokens(
+    scenario: Scenario, tally: Tally, terms: Terms, *, bet: stats.Evidence
+) -> CheckResult:
     """Compare every token's law with the target's row.
 
     A correct implementation completes blocks so that token ``i`` given the tokens before it has
@@ -70,6 +76,7 @@ def check_tokens(scenario: Scenario, tally: Tally, terms: Terms) -> CheckResult:
         scenario: The rows.
         tally: The counts of all looks so far.
         terms: Terms of this look.
+        bet: Evidence of the bets on tokens.
 
     Returns:
         ``token[scenario]``.
@@ -78,13 +85,14 @@ def check_tokens(scenario: Scenario, tally: Tally, terms: Terms) -> CheckResult:
     together = weigh([s for strata in by_position for s in strata], confidence=terms.confidence)
     alone = [weigh(strata) for strata in by_position]
     p_value = _combined(together, alone)
-    adjusted = terms.adjusted(p_value)
     impossible = tally.total("impossible")
-    if impossible:
-        p_value = adjusted = 0.0
-    tv = together.tv if together.dof else _point_mass(scenario, tally, terms)
+    if impossible and not terms.tolerance:
+        p_value = 0.0
+    tv = terms.widened(together.tv if together.dof else _point_mass(scenario, tally, terms))
     doubt = min(together.chi_square_p, *(len(alone) * e.chi_square_p for e in alone))
-    verdict = terms.verdict(p_value, doubt, tv)
+    fit = Fit.of(together.strata, terms)
+    verdict = fit.judged(terms.verdict(p_value, doubt, tv, log_e=bet.log_e))
+    done = tally.total("token") // scenario.length
     found = detectable_tv(together.n, max(together.dof, 1), terms.level, power=terms.power)
     return CheckResult(
         name=f"token[{scenario.name}]",
@@ -97,15 +105,20 @@ def check_tokens(scenario: Scenario, tally: Tally, terms: Terms) -> CheckResult:
             "p_by_position": [evidence.p_value for evidence in alone],
             "impossible_tokens": impossible,
             "allowed_tv": terms.tv,
-        },
+        }
+        | fit.params()
+        | told(Tier.BOTH, bet, terms),
         n=tally.total("token"),
         statistic=together.chi_square,
         p_value=p_value,
-        p_adjusted=adjusted,
+        e_value=capped_e_value(bet.log_e),
+        p_adjusted=terms.adjusted(p_value, bet.log_e),
         tv=tv,
         detectable_tv=found if together.n else None,
         power=terms.power,
-        message=_message(verdict, tv, found, impossible),
+        message=_message(verdict, tv, found, impossible)
+        + (fit.text or outlook(verdict, terms, done, log_e=bet.log_e, tv=tv))
+        + f" ({Tier.BOTH})",
         diagnosis=_where(scenario, tally, alone) if verdict is Verdict.FAIL else None,
         replay=terms.replay(scenario.name),
         case=tally.cases.get("impossible"),
@@ -137,7 +150,7 @@ def _message(verdict: Verdict, tv: Interval, found: float, impossible: int) -> s
 
 def _where(scenario: Scenario, tally: Tally, alone: list[Evidence]) -> Diagnosis:
     impossible = tally.get("impossible")
-    broken = [i for i, evidence in enumerate(alone) if evidence.p_value * len(alone) <= 1e-4]
+    broken = [i for i, evidence in enumerate(alone) if evidence.chi_square_p * len(alone) <= 1e-4]
     if impossible is not None and impossible.any():
         broken.append(int(np.flatnonzero(impossible)[0]))
     position = min(broken) if broken else None

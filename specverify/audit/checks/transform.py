@@ -8,12 +8,16 @@ from collections.abc import Iterable
 import numpy as np
 from scipy import stats
 
+from specverify.audit.checks.fit import Fit
 from specverify.audit.engines import MICRO, ORDERS, EngineScenario
 from specverify.audit.evidence import Evidence, Stratum, detectable_tv, weigh
 from specverify.audit.explanations import EXPLANATIONS
 from specverify.audit.tally import Tally
 from specverify.audit.terms import Terms
+from specverify.audit.tiers import Tier, outlook, told
 from specverify.results import CheckResult, Diagnosis, Family, Finding, Interval, Verdict
+from specverify.stats import context as bets
+from specverify.stats.bets import capped_e_value
 from specverify.theory.expected_tokens import expected_accepted_tokens
 
 __all__ = [
@@ -35,13 +39,16 @@ _FITS = 0.01
 _CONFIDENCE = 0.95
 
 
-def check_transform(scenario: EngineScenario, tally: Tally, terms: Terms) -> CheckResult:
+def check_transform(
+    scenario: EngineScenario, tally: Tally, terms: Terms, *, bet: bets.Evidence
+) -> CheckResult:
     """Whether every token follows its conditional law: its transform is uniform in every order.
 
     Args:
         scenario: The setting.
         tally: The counts.
         terms: Terms of this look.
+        bet: Evidence of the bets on transforms.
 
     Returns:
         ``token[scenario]``; the total variation is that of the transform's cells, pooled over
@@ -53,12 +60,15 @@ def check_transform(scenario: EngineScenario, tally: Tally, terms: Terms) -> Che
     worst = min((*pooled, *apart), key=lambda evidence: evidence.p_value)
     p_value = worst.p_value
     impossible = tally.total("impossible")
-    if impossible:
+    if impossible and not terms.tolerance:
         p_value = 0.0
     widest = max(pooled, key=lambda evidence: evidence.tv.high or 0.0)
+    tv = terms.widened(widest.tv)
     doubt = min(len(ORDERS) * evidence.chi_square_p for evidence in (*pooled, *apart))
-    verdict = terms.verdict(p_value, doubt, widest.tv)
-    n = int(counts[:, 1].sum())
+    fit = Fit.of([_uniform(c) for c in counts[:, 0]], terms)
+    verdict = fit.judged(terms.verdict(p_value, doubt, tv, log_e=bet.log_e))
+    n, done = int(counts[:, 1].sum()), int(counts[0, 1].sum())
+    tier = Tier.BOTH if counts[:, -1].any() else Tier.TARGET
     found = detectable_tv(n, max(widest.dof, 1), terms.level, power=terms.power)
     return CheckResult(
         name=f"token[{scenario.name}]",
@@ -71,22 +81,29 @@ def check_transform(scenario: EngineScenario, tally: Tally, terms: Terms) -> Che
             "orders": list(ORDERS),
             "impossible_tokens": impossible,
             "allowed_tv": terms.tv,
-        },
+        }
+        | fit.params()
+        | told(tier, bet, terms),
         n=n,
         statistic=worst.chi_square,
         p_value=p_value,
-        p_adjusted=terms.adjusted(p_value),
-        tv=widest.tv,
+        e_value=capped_e_value(bet.log_e),
+        p_adjusted=terms.adjusted(p_value, bet.log_e),
+        tv=tv,
         detectable_tv=found if n else None,
         power=terms.power,
-        message=_message(verdict, widest.tv, found, impossible),
+        message=_message(verdict, tv, found, impossible)
+        + (fit.text or outlook(verdict, terms, done, log_e=bet.log_e, tv=tv))
+        + f" ({tier})",
         diagnosis=_where(counts) if verdict is Verdict.FAIL else None,
         replay=terms.replay(scenario.name),
         case=tally.cases.get("impossible"),
     )
 
 
-def check_pairs(scenario: EngineScenario, tally: Tally, terms: Terms) -> CheckResult:
+def check_pairs(
+    scenario: EngineScenario, tally: Tally, terms: Terms, *, bet: bets.Evidence
+) -> CheckResult:
     """Whether neighbouring tokens' transforms are independent.
 
     Returns:
@@ -96,23 +113,30 @@ def check_pairs(scenario: EngineScenario, tally: Tally, terms: Terms) -> CheckRe
     seen = [weigh([_uniform(t.reshape(-1))], confidence=terms.confidence) for t in tables]
     worst = min(seen, key=lambda evidence: evidence.p_value)
     doubt = min(len(seen) * evidence.chi_square_p for evidence in seen)
-    judged = terms.verdict(worst.p_value, doubt)
+    judged = terms.verdict(worst.p_value, doubt, log_e=bet.log_e)
     failed = judged is Verdict.FAIL
     found = detectable_tv(worst.n, max(worst.dof, 1), terms.level, power=terms.power)
+    tier = Tier.BOTH if tables[-1].any() else Tier.TARGET
+    done = worst.n // max(1, scenario.length - 1)
     text = "neighbouring tokens are not drawn independently given their laws"
     return CheckResult(
         name=f"joint[{scenario.name}]",
         family=Family.LAW,
         verdict=judged if worst.n else Verdict.SKIP,
-        params=scenario.params() | {"dof": worst.dof, "chi_square_p": worst.chi_square_p},
+        params=scenario.params()
+        | {"dof": worst.dof, "chi_square_p": worst.chi_square_p}
+        | told(tier, bet, terms),
         n=worst.n,
         statistic=worst.chi_square,
         p_value=worst.p_value,
-        p_adjusted=terms.adjusted(worst.p_value),
-        tv=worst.tv,
+        e_value=capped_e_value(bet.log_e),
+        p_adjusted=terms.adjusted(worst.p_value, bet.log_e),
+        tv=terms.widened(worst.tv),
         detectable_tv=found if worst.n else None,
         power=terms.power,
-        message=text if failed else f"pairs: {found:.3g} would have been found",
+        message=(text if failed else f"pairs: {found:.3g} would have been found")
+        + outlook(judged, terms, done, log_e=bet.log_e)
+        + f" ({tier})",
         diagnosis=Diagnosis(text=text) if failed else None,
         replay=terms.replay(scenario.name),
     )

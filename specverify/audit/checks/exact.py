@@ -1,0 +1,95 @@
+"""The law without samples: what tracing a scenario proved, or why it proved nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from specverify.audit.exactly import BIASED, LOSSLESS, OPEN, ExactRecord
+from specverify.audit.scenarios import Scenario
+from specverify.audit.tally import Tally
+from specverify.audit.terms import Terms
+from specverify.results import CheckResult, Diagnosis, Family, Interval, Verdict
+
+__all__ = ["METHOD", "check_exact", "record_of"]
+
+METHOD = "every path of the random choices, probabilities summed; uniforms as real numbers"
+
+_SHOWN = ("dtype", "tolerance", "paths", "explored", "p_value", "exceptions", "invalid_mass")
+
+
+def record_of(tally: Tally) -> ExactRecord | None:
+    """What tracing came to, if the scenario was traced."""
+    found = tally.cases.get("exact")
+    return None if found is None else msgspec.convert(found, type=ExactRecord)
+
+
+def check_exact(scenario: Scenario, tally: Tally, terms: Terms, *, only: bool) -> CheckResult:
+    """Judge the exact law of a scenario.
+
+    Args:
+        scenario: The rows.
+        tally: Holds the record.
+        terms: For replaying.
+        only: Whether nothing else judges the law: then what is not proved is inconclusive, else
+            it is skipped, for samples decide.
+
+    Returns:
+        ``exact[scenario]``.
+    """
+    record = record_of(tally) or ExactRecord(outcome=OPEN, reason="not reached")
+    undecided = Verdict.INCONCLUSIVE if only else Verdict.SKIP
+    verdict = {BIASED: Verdict.FAIL, LOSSLESS: Verdict.PASS}.get(record.outcome, undecided)
+    told = record.outcome in (BIASED, LOSSLESS, OPEN) and record.paths > 0
+    return CheckResult(
+        name=f"exact[{scenario.name}]",
+        family=Family.LAW,
+        verdict=verdict,
+        params=scenario.params() | _params(record),
+        n=record.n,
+        tv=_interval(record) if told else None,
+        message=_message(record, only=only),
+        diagnosis=_diagnosis(record) if verdict is Verdict.FAIL else None,
+        replay=terms.replay(scenario.name),
+        case=tally.cases.get("counterexample"),
+    )
+
+
+def _params(record: ExactRecord) -> dict[str, Any]:
+    shown = {key: getattr(record, key) for key in _SHOWN}
+    shown |= {"outcome": record.outcome, "method": METHOD, "length": record.length}
+    shown["confirmed_by"] = record.n
+    if record.reason:
+        shown["reason"] = record.reason
+    if record.length_tv is not None:
+        shown |= {"exact_tokens_per_pass": record.mean_emitted, "length_tv": record.length_tv}
+    return shown
+
+
+def _interval(record: ExactRecord) -> Interval:
+    # A bound that is certain, not one that holds with some probability.
+    estimate = record.low if record.outcome != OPEN else None
+    return Interval(estimate=estimate, low=record.low, high=record.high, confidence=1.0)
+
+
+def _message(record: ExactRecord, *, only: bool) -> str:
+    if record.outcome in (BIASED, LOSSLESS):
+        bound = "" if record.high - record.low <= 1e-6 else "at least "
+        rounded = record.tolerance < record.high and record.outcome == LOSSLESS
+        ending = f", within rounding to float32 ({record.tolerance:g} exceeded)" if rounded else ""
+        tokens = "" if record.whole else f" over the first {record.length} tokens"
+        distance = f"{bound}{record.low:.3g}"
+        return f"exact: total variation {distance} ({record.paths:,} paths){tokens}{ending}"
+    begin = "not proved" if record.outcome == OPEN else record.outcome
+    after = "" if only else "; sampled instead"
+    bounds = f", total variation in [{record.low:.3g}, {record.high:.3g}]" if record.paths else ""
+    return f"{begin}: {record.reason}{bounds if record.outcome == OPEN else ''}{after}"
+
+
+def _diagnosis(record: ExactRecord) -> Diagnosis:
+    if record.exceptions:
+        message, mass = next(iter(record.exceptions.items()))
+        return Diagnosis(text=f"it raises with probability {mass:.4g}: {message}")
+    where = "" if record.position is None else f" at position {record.position} of the block"
+    return Diagnosis(text=f"the law breaks{where}", position=record.position)
