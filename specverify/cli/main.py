@@ -12,7 +12,19 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from specverify.cli import audit, bugs, compare, ls, measure, plan, replay, report, theory, train
+from specverify.cli import (
+    audit,
+    bugs,
+    compare,
+    ls,
+    measure,
+    plan,
+    replay,
+    report,
+    simulate,
+    theory,
+    train,
+)
 from specverify.cli.shell import note, say
 from specverify.errors import SpecVerifyError
 
@@ -50,6 +62,7 @@ app.command("replay")(replay.replay)
 app.command("compare")(compare.compare)
 app.command("measure")(measure.measure)
 app.command("plan")(plan.plan)
+app.command("simulate")(simulate.simulate)
 app.command("theory")(theory.theory)
 app.command("bugs")(bugs.bugs)
 app.command("ls")(ls.ls)

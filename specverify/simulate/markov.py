@@ -72,6 +72,20 @@ class MarkovAcceptance:
             counts += generator.multinomial(spent[:, index], emitted_length_pmf(alpha, gamma))
         return counts, state
 
+    def accepted_each(
+        self, generator: np.random.Generator, state: State, rounds: int, gamma: int
+    ) -> tuple[IntArray, State]:
+        """Accepted tokens of each round, shape ``(runs, rounds)``, and the state after them."""
+        pmfs = emitted_length_pmf(np.repeat(self.alphas[:, None], gamma, axis=1))
+        edges, moves = np.cumsum(pmfs[:, :-1], axis=1).T, self._step_cdf[:, :-1].T
+        accepted = np.zeros((rounds, len(state)), dtype=np.int64)
+        uniforms = generator.random((rounds, 2, len(state)))
+        for counts, (lengths, steps) in zip(accepted, uniforms, strict=True):
+            for edge in edges:
+                counts += lengths >= edge[state]
+            state = sum((steps >= move[state] for move in moves), np.zeros_like(state))
+        return accepted.T, state
+
 
 def _pick(generator: np.random.Generator, cdf: FloatArray) -> IntArray:
     """One column for each row of cumulative probabilities."""

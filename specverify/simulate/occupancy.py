@@ -43,7 +43,8 @@ class Occupancy:
         law = np.zeros((states, states, *(2,) * (states - 1)))
         for state in range(states):
             count = [int(state == other) for other in range(states - 1)]
-            law[(state, ..., *count)] = transition[state]
+            place: tuple[int | slice, ...] = (state, slice(None), *count)
+            law[place] = transition[state]
         self._law: FloatArray = law  # of the largest block so far
         self._states = states
         self._tables: list[_Table] = []

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from specverify._arrays import FloatArray, IntArray
 from specverify.simulate.acceptance import AcceptanceProcess, BulkAcceptance
+from specverify.simulate.bulk import Conditions, Tally, count_in_bulk
 from specverify.simulate.outcome import SimulatedRuns
 from specverify.simulate.policies import FixedGamma, GammaPolicy
 from specverify.simulate.stopping import StopRule
@@ -57,10 +56,10 @@ def simulate_runs(
     checked_count("runs", runs)
     checked_cost("target_prefill", target_prefill)
     checked_cost("draft_prefill", draft_prefill)
-    setting = _Setting(acceptance, policy, timing, stop, generator, bonus)
+    setting = Conditions(acceptance, policy, timing, stop, generator, bonus)
     wanted = stop.wanted(generator, runs)
     if isinstance(acceptance, BulkAcceptance) and isinstance(policy, FixedGamma) and not overlap:
-        tally = _count_in_bulk(setting, acceptance, policy.gamma, wanted)
+        tally = count_in_bulk(setting, acceptance, policy.gamma, wanted)
     else:
         tally = _round_by_round(setting, wanted, overlap=overlap)
     delivered = wanted if stop.unit == "tokens" else tally.emitted
@@ -76,65 +75,10 @@ def simulate_runs(
     )
 
 
-@dataclass(frozen=True)
-class _Setting:
-    acceptance: AcceptanceProcess
-    policy: GammaPolicy
-    timing: TimingModel
-    stop: StopRule
-    generator: np.random.Generator
-    bonus: bool
-
-
-class _Tally:
-    """Running totals of each run."""
-
-    def __init__(self, runs: int) -> None:
-        self.emitted, self.rounds, self.drafted, self.tested, self.accepted = np.zeros(
-            (5, runs), dtype=np.int64
-        )
-        self.time = np.zeros(runs)
-
-    def progress(self, stop: StopRule) -> IntArray:
-        """How far each run has come, in the unit of its goal."""
-        return self.emitted if stop.unit == "tokens" else self.rounds
-
-
-def _count_in_bulk(
-    setting: _Setting, acceptance: BulkAcceptance, gamma: int, wanted: IntArray
-) -> _Tally:
-    """Draw as many rounds at once as cannot pass the goal, until there is none left to draw.
-
-    What is left shrinks geometrically, and since no portion can pass the goal before its last
-    round, the law is that of single rounds.
-    """
-    accepted = np.arange(gamma + 1)
-    emitted = np.minimum(accepted + 1, gamma + int(setting.bonus))
-    longest = int(emitted[-1]) if setting.stop.unit == "tokens" else 1
-    tally, runs = _Tally(len(wanted)), len(wanted)
-    counts = np.zeros((runs, gamma + 1), dtype=np.int64)
-    state = acceptance.start(setting.generator, runs)
-    while (going := np.flatnonzero(tally.progress(setting.stop) < wanted)).size:
-        left = (wanted - tally.progress(setting.stop))[going]
-        portion = np.maximum(left // longest, 1)
-        new, state[going] = acceptance.accepted_counts(
-            setting.generator, state[going], portion, gamma
-        )
-        counts[going] += new
-        tally.rounds[going] += portion
-        tally.emitted = counts @ emitted
-    tally.accepted = counts @ accepted
-    tally.tested = counts @ np.minimum(accepted + 1, gamma)
-    tally.drafted = tally.rounds * gamma
-    passes_time = setting.timing.verify_times(setting.generator, tally.rounds, np.full(runs, gamma))
-    tally.time = setting.timing.draft_times(setting.generator, tally.drafted) + passes_time
-    return tally
-
-
-def _round_by_round(setting: _Setting, wanted: IntArray, *, overlap: bool) -> _Tally:
+def _round_by_round(setting: Conditions, wanted: IntArray, *, overlap: bool) -> Tally:
     """One round of every run that still goes on, until none does."""
     generator, policy, runs = setting.generator, setting.policy, len(wanted)
-    tally = _Tally(runs)
+    tally = Tally(runs)
     state = setting.acceptance.start(generator, runs)
     memory = policy.start(runs)
     head_start = np.zeros(runs)  # time during which this round's draft was made already

@@ -18,7 +18,7 @@ import numpy as np
 from specverify.simulate.ledger import Ledger
 from specverify.theory.validation import checked_count
 
-__all__ = ["Point", "Progress", "Row", "Task", "grid", "point_generator", "run_sweep"]
+__all__ = ["CHUNK", "Point", "Progress", "Row", "Task", "grid", "point_generator", "run_sweep"]
 
 Point: TypeAlias = Mapping[str, Any]
 Row: TypeAlias = dict[str, Any]
@@ -27,7 +27,8 @@ Task: TypeAlias = Callable[[Point, np.random.Generator], Row]
 Progress: TypeAlias = Callable[[int, int], None]
 """Takes the number of finished points and of all."""
 
-_CHUNK = 50
+CHUNK = 50
+"""Points handed to an executor at once, unless told otherwise."""
 
 
 def grid(axes: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
@@ -49,7 +50,7 @@ def run_sweep(
     executor: Executor | None = None,
     ledger: Path | None = None,
     progress: Progress | None = None,
-    chunk: int = _CHUNK,
+    chunk: int = CHUNK,
 ) -> list[Row]:
     """Run a task on every point.
 

@@ -1,0 +1,165 @@
+"""``specverify simulate``: rounds and times of speculative decoding, one setting or a grid."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from specverify.cli.options import AsJson, Seed, axis_values
+from specverify.cli.progress import progress
+from specverify.cli.shell import note, say, say_json, say_records, write_file
+from specverify.errors import InvalidInputError
+
+__all__ = ["simulate"]
+
+_SHOWN = 40
+
+
+def simulate(
+    alpha: Annotated[
+        str, typer.Option(help="Acceptance rates: 0.8, a grid 0.7,0.8, or by position 0.9/0.8/0.7.")
+    ] = "0.8",
+    gamma: Annotated[str, typer.Option(help="Drafted tokens a pass: 4, 1,2,4 or 1-10.")] = "4",
+    cost: Annotated[
+        str, typer.Option("--c", help="Costs of a draft step over that of a target step.")
+    ] = "0.1",
+    process: Annotated[
+        str, typer.Option(help="How alpha varies: constant, beta, beta-token, markov.")
+    ] = "constant",
+    policy: Annotated[
+        str, typer.Option(help="Draft length: fixed, schedule, threshold, optimal.")
+    ] = "fixed",
+    timing: Annotated[
+        str, typer.Option(help="Times: constant, gamma, lognormal (jitter), roofline.")
+    ] = "constant",
+    stop: Annotated[str, typer.Option(help="What ends a run: tokens, rounds, eos.")] = "tokens",
+    length: Annotated[str, typer.Option(help="Tokens or rounds of a run.")] = "100",
+    runs: Annotated[str, typer.Option(help="Independent runs.")] = "1000",
+    more: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUES", help="Any other parameter; may be repeated."),
+    ] = None,
+    executor: Annotated[
+        str | None,
+        typer.Option(help="processes, dask or none; a grid of more than 50 points: processes."),
+    ] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes.")] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(help="Address of a dask scheduler, e.g. tcp://host:8786.")
+    ] = None,
+    resume: Annotated[
+        Path | None, typer.Option(help="Keep finished points in this file, and go on from it.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the JSON here, too.")] = None,
+    as_json: AsJson = False,
+    seed: Seed = 0,
+) -> None:
+    """Simulate rounds and times; several values of a parameter, or several parameters, are a grid.
+
+    Parameters of --set: concentration, spread, stay, threshold, max_gamma, variation, verify_slope,
+    batch, token_time, prefill, draft_prefill, overlap, bonus, hazard. Times are in plain target
+    steps.
+    """
+    texts = {
+        "alpha": alpha,
+        "gamma": gamma,
+        "c": cost,
+        "process": process,
+        "policy": policy,
+        "timing": timing,
+        "stop": stop,
+        "length": length,
+        "runs": runs,
+    } | dict(_assignment(text) for text in more or ())
+    axes = _axes(texts)
+    kind = executor or ("dask" if scheduler else None)
+    where = {"kind": kind, "workers": workers, "scheduler": scheduler}
+    content = {
+        "seed": seed,
+        "parameters": {name: values[0] for name, values in axes.items() if len(values) == 1},
+        "rows": _rows(axes, seed, where, resume),
+    }
+    if out is not None:
+        write_file("--out", out, json.dumps(content, indent=2, allow_nan=False) + "\n")
+    if as_json:
+        say_json(content)
+    else:
+        _show(content, [name for name, values in axes.items() if len(values) > 1])
+
+
+def _assignment(text: str) -> tuple[str, str]:
+    name, equals, values = text.partition("=")
+    if not equals:
+        raise InvalidInputError("--set", f"must be NAME=VALUES, got {text!r}")
+    return name.strip().replace("-", "_"), values
+
+
+def _axes(texts: dict[str, str]) -> dict[str, list[Any]]:
+    from specverify.simulate.setting import Setting
+
+    defaults = Setting().record()
+    Setting.of({name: defaults.get(name) for name in texts})  # refuses an unknown name
+    return {name: axis_values(name, text, defaults[name]) for name, text in texts.items()}
+
+
+def _rows(
+    axes: dict[str, list[Any]], seed: int, where: dict[str, Any], resume: Path | None
+) -> list[dict[str, Any]]:
+    from specverify.simulate.executors import sweep_executor
+    from specverify.simulate.setting import Setting
+    from specverify.simulate.simulation import setting_row
+    from specverify.simulate.sweeps import CHUNK, grid, run_sweep
+
+    points = grid(axes)
+    for point in points:
+        Setting.of(point)  # a mistake is said before any work
+    kind = where.pop("kind") or ("processes" if len(points) > CHUNK else "none")
+    with progress() as show, sweep_executor(kind, **where) as pool:
+        return run_sweep(
+            setting_row,
+            points,
+            seed=seed,
+            executor=pool,
+            ledger=resume,
+            progress=lambda done, total: show("simulating", done, total, f"{done}/{total} points"),
+        )
+
+
+def _show(content: dict[str, Any], varying: list[str]) -> None:
+    common = {k: v for k, v in content["parameters"].items() if k not in varying}
+    say(", ".join(f"{name} {_text(value)}" for name, value in common.items()))
+    say("")
+    rows = content["rows"]
+    say_records([_record(row, varying) for row in rows[:_SHOWN]])
+    if len(rows) > _SHOWN:
+        note(f"{len(rows) - _SHOWN} more rows: use --json or --out FILE")
+
+
+def _record(row: dict[str, Any], varying: list[str]) -> dict[str, str]:
+    return {name: _text(row[name]) for name in varying} | {
+        "tokens/pass": _bounded(row, "tokens_per_pass"),
+        "endless theory": _text(row["predicted_tokens_per_pass"]),
+        "speedup": _bounded(row, "speedup"),
+        "endless theory speedup": _text(row["predicted_speedup"]),
+        "accepted/tested": f"{row['acceptance_rate']:.3f}",
+        "accepted/drafted": f"{row['accepted_over_drafted']:.3f}",
+        "time/token p50": f"{row['latency_p50']:.3f}",
+        "p95": f"{row['latency_p95']:.3f}",
+    }
+
+
+def _bounded(row: dict[str, Any], name: str) -> str:
+    if row[f"{name}_low"] is None:
+        return f"{row[name]:.3f}"
+    return f"{row[name]:.3f} [{row[f'{name}_low']:.3f}, {row[f'{name}_high']:.3f}]"
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, list):
+        return "/".join(map(_text, value))
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
