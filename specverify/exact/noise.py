@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from specverify.exact.tape import Tape, active_tape, refuse
 from specverify.exact.tokens import UnreadToken
+
+if TYPE_CHECKING:
+    from specverify.exact.coupling import Coupling
 
 __all__ = ["Noise"]
 
@@ -19,9 +23,10 @@ class Noise:
     Attributes:
         pending: A token that will narrow this noise once it is read.
         spent: Whether it decided a race, after which its law is no longer uniform.
+        coupling: What exponential races said of it; another such race may follow.
     """
 
-    __slots__ = ("high", "label", "low", "pending", "spent", "tape")
+    __slots__ = ("coupling", "high", "label", "low", "pending", "spent", "tape")
 
     def __init__(self, label: str) -> None:
         tape = active_tape()
@@ -32,13 +37,20 @@ class Noise:
         self.low, self.high = 0.0, 1.0
         self.pending: UnreadToken | None = None
         self.spent = False
+        self.coupling: Coupling | None = None
 
-    def settle(self, operation: str) -> None:
-        """Make the interval current, or refuse where it no longer tells the law."""
+    def settle(self, operation: str, *, after_race: bool = False) -> None:
+        """Make the interval current, or refuse where it no longer tells the law.
+
+        Args:
+            operation: What is about to be done.
+            after_race: Whether it may follow an exponential race: it only asks what is possible, or
+                is such a race itself.
+        """
         if self.pending is not None:
             token, self.pending = self.pending, None
             token.read()
-        if self.spent:
+        if self.spent and not (after_race and self.coupling is not None):
             refuse(operation, f"noise of {self.label} already decided an argmax")
         if self.tape is not active_tape():
             refuse(operation, f"a value of {self.label} from an earlier run is used again")

@@ -1,7 +1,8 @@
 """Which of several random keys is the largest: exponential and Gumbel races, and any other keys.
 
 Keys that a common increasing function turns into ``weight_i + sharpness * ln e_i`` with independent
-exponentials ``e_i`` have a closed form (Plackett and Luce's); others are integrated numerically.
+exponentials ``e_i`` have a closed form (Plackett and Luce's), also where they decided such a race
+before; others are integrated numerically.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from specverify.exact.coupling import Runner, coupled_race
 from specverify.exact.forms import Form
 from specverify.exact.quadrature import largest_probabilities
 from specverify.exact.reals import SymbolicReal
@@ -31,41 +33,52 @@ def unread_winner(keys: Sequence[Any], label: str = "argmax") -> UnreadToken | i
     """Index of the largest key, undecided until it is read.
 
     Args:
-        keys: Symbolic reals and numbers; the noise of the symbolic ones must be independent.
+        keys: Symbolic reals and numbers; the noise of the symbolic ones must be independent, and
+            may have decided other exponential races.
         label: Name of the operation.
 
     Returns:
         The index itself where it is certain.
 
     Raises:
-        UnsupportedRandomness: If keys share their noise, or it already decided another race.
+        UnsupportedRandomness: If keys share their noise, or it decided what has no closed form
+            together with this race.
     """
     symbolic = [index for index, key in enumerate(keys) if type(key) is SymbolicReal]
     certain, constant = _best_constant(keys)
     if not symbolic or certain:
         return constant
     racers = [keys[index] for index in symbolic]
-    _check_independent(racers, label)
+    _check_distinct(racers, label)
     bar = float(keys[constant]) if constant >= 0 else -math.inf
     if bar == -math.inf or all(racer.support()[0] >= bar for racer in racers):
         bar = -math.inf
         if len(racers) == 1:
             return symbolic[0]
     weights = _race_weights(racers) if bar == -math.inf else None
-    if weights is None:
-        probs, slack = largest_probabilities(racers, bar)
-        tape = active_tape()
-        assert tape is not None
-        tape.slack += slack
-    else:
-        probs = weights
-    for racer in racers:
-        racer.noise.spent = True
-    where = [*symbolic, constant] if len(probs) > len(racers) else symbolic
+    if weights is not None:
+        runners = [
+            Runner(place, racer.noise, racer.mirrored, weight)
+            for place, racer, weight in zip(symbolic, racers, weights, strict=True)
+        ]
+        return coupled_race(runners, len(keys), label)
+    probs = _integrated(racers, bar, label)
     spread = [0.0] * len(keys)
-    for index, prob in zip(where, probs, strict=True):
+    for index, prob in zip([*symbolic, constant], probs, strict=False):
         spread[index] = prob
     return UnreadToken(tuple(spread), label)
+
+
+def _integrated(racers: Sequence[SymbolicReal], bar: float, label: str) -> tuple[float, ...]:
+    """Winning probabilities by integration; the noise is spent for good."""
+    _settle(racers, label)
+    probs, slack = largest_probabilities(racers, bar)
+    tape = active_tape()
+    assert tape is not None
+    tape.slack += slack
+    for racer in racers:
+        racer.noise.spent = True
+    return probs
 
 
 def ranking(keys: Sequence[Any], count: int, label: str = "topk") -> list[int]:
@@ -77,7 +90,8 @@ def ranking(keys: Sequence[Any], count: int, label: str = "topk") -> list[int]:
     symbolic = [index for index, key in enumerate(keys) if type(key) is SymbolicReal]
     fixed = [index for index, key in enumerate(keys) if type(key) is not SymbolicReal]
     racers = [keys[index] for index in symbolic]
-    _check_independent(racers, label)
+    _check_distinct(racers, label)
+    _settle(racers, label)
     if any(float(keys[index]) > -math.inf for index in fixed) and any(
         float(keys[index]) > min(racer.support()[0] for racer in racers) for index in fixed
     ):
@@ -108,9 +122,14 @@ def _best_constant(keys: Sequence[Any]) -> tuple[bool, int]:
     return False, best
 
 
-def _check_independent(racers: Sequence[SymbolicReal], label: str) -> None:
+def _check_distinct(racers: Sequence[SymbolicReal], label: str) -> None:
     if len({id(racer.noise) for racer in racers}) != len(racers):
         refuse(label, "keys share one random value")
+    for racer in racers:
+        racer.noise.settle(label, after_race=True)
+
+
+def _settle(racers: Sequence[SymbolicReal], label: str) -> None:
     for racer in racers:
         racer.noise.settle(label)
 

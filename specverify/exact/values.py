@@ -39,7 +39,7 @@ class RandomValue:
 
     def support(self) -> tuple[float, float]:
         """Smallest and largest possible value."""
-        self.noise.settle("support")
+        self.noise.settle("support", after_race=True)
         low, high = self.interval()
         ends = forward(self.form, np.array([low, high]))
         return float(np.nanmin(ends)), float(np.nanmax(ends))
