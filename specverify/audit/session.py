@@ -22,6 +22,7 @@ from specverify.audit.suites import AnyScenario, suite
 from specverify.audit.tally import Tally, merge_all
 from specverify.audit.terms import LOOKS
 from specverify.audit.verdicts import apply_declarations
+from specverify.audit.watch import Watch
 from specverify.audit.wire import Task
 from specverify.errors import InvalidInputError
 from specverify.results import CheckResult, Family, RunStatus, Verdict
@@ -80,6 +81,7 @@ class Session:
         chosen = _chosen(executor, config)
         self.scenarios = {scenario.name: scenario for scenario in chosen}
         self.plan: Plan = make_plan(chosen, config, seed)
+        self._watch = Watch(self.plan, self.scenarios)
         self.record: Record = Unrecorded() if record is None else record
         self.tallies: dict[str, Tally] = {}
         self.status = RunStatus.COMPLETE
@@ -182,6 +184,9 @@ class Session:
         """Why no further shard counts; it depends on this shard and those before it alone."""
         if finished.tally.error is not None:
             return "error"
+        name = finished.task.scenario
+        if self._watch.alarm(name, self.tallies[name]):
+            return "failed"
         budget = self.config.budget
         if budget is None:
             return ""
