@@ -39,6 +39,9 @@ class BlockSampler:
         target: The implementation.
         scenario: The rows.
         observer: Told of every call.
+
+    Attributes:
+        outcomes: What the first block of each completion of the last run emitted.
     """
 
     def __init__(self, target: Target, scenario: Scenario, observer: Observer) -> None:
@@ -52,6 +55,7 @@ class BlockSampler:
         handed = to_numpy(self._draft_rows).astype(np.float64)
         self._cumulative = np.cumsum(handed, axis=-1).tolist()
         self._positions = np.arange(2 * scenario.gamma + 1)
+        self.outcomes: list[tuple[int, ...]] = []
 
     def run(self, n: int, seeds: np.random.SeedSequence, *, probe: bool = False) -> Tally:
         """Draw ``n`` completions.
@@ -83,6 +87,7 @@ class BlockSampler:
                 completions.append(self._completion(blocks))
         except ImplementationError as error:
             tally.fail(error)
+        self.outcomes = [tuple(emitted) for _, emitted, _ in blocks]
         count_completions(tally, self._scenario, completions)
         count_blocks(tally, self._scenario, blocks)
         tally.table("calls", (1,))[0] += self._calls

@@ -18,10 +18,12 @@ from specverify.audit.tally import Tally
 from specverify.audit.targets import Target, takes
 from specverify.errors import ImplementationError, InputMutatedError, InvalidEmissionError
 
-__all__ = ["DecodeSampler", "decode_case"]
+__all__ = ["EOS", "DecodeSampler", "decode_case", "prompt_of", "step_function"]
+
+EOS = "eos_token_id"
+"""Parameter through which a decoder is told which token ends a completion."""
 
 _PROBED_CALLS = 8
-_EOS = "eos_token_id"
 
 
 class DecodeSampler:
@@ -31,6 +33,9 @@ class DecodeSampler:
         target: The implementation.
         scenario: The rows, the same at every position.
         observer: Told of every call.
+
+    Attributes:
+        outcomes: Completions of the last run.
     """
 
     def __init__(self, target: Target, scenario: Scenario, observer: Observer) -> None:
@@ -38,10 +43,12 @@ class DecodeSampler:
         self._scenario = scenario
         self._observer = observer
         models = scenario.models or scenario.chain
-        self._target_step = _step(to_framework(models.target[0], target.framework), "target_step")
-        self._draft_step = _step(to_framework(models.draft[0], target.framework), "draft_step")
-        self._more = {} if scenario.eos is None else {_EOS: scenario.eos}
+        tables = [to_framework(side[0], target.framework) for side in (models.target, models.draft)]
+        self._target_step = step_function(tables[0], "target_step")
+        self._draft_step = step_function(tables[1], "draft_step")
+        self._more = {} if scenario.eos is None else {EOS: scenario.eos}
         self._calls = 0
+        self.outcomes: list[tuple[int, ...]] = []
 
     def run(self, n: int, seeds: np.random.SeedSequence, *, probe: bool = False) -> Tally:
         """Decode ``n`` completions.
@@ -56,8 +63,8 @@ class DecodeSampler:
             was sampled before.
         """
         tally, started, self._calls = Tally(), time.perf_counter(), 0
-        if self._more and not takes(self._target.implementation, _EOS):
-            tally.note("skipped", {"reason": f"it has no parameter {_EOS}"})
+        if self._more and not takes(self._target.implementation, EOS):
+            tally.note("skipped", {"reason": f"it has no parameter {EOS}"})
             return tally
         words = seeds.generate_state(2 + _PROBED_CALLS, np.uint64)
         first, second, *probes = (int(word >> 1) for word in words)
@@ -76,6 +83,7 @@ class DecodeSampler:
                     self._read_trace(tally, tokens, trace, rounds)
         except ImplementationError as error:
             tally.fail(error)
+        self.outcomes = [tuple(tokens) for tokens in completions]
         count_completions(tally, self._scenario, completions)
         count_rounds(tally, self._scenario, rounds)
         tally.table("calls", (1,))[0] += self._calls
@@ -84,7 +92,7 @@ class DecodeSampler:
 
     def _call(self, number: int, generator: Any) -> tuple[list[int], Any]:
         scenario = self._scenario
-        prompt = to_framework(_prompt(scenario), self._target.framework)
+        prompt = to_framework(prompt_of(scenario), self._target.framework)
         steps = (self._target_step, self._draft_step)
         arguments = (prompt, *steps, scenario.gamma, scenario.length)
         self._calls += 1
@@ -94,7 +102,7 @@ class DecodeSampler:
             self._observer.end()
             emitted, trace = split_result(result)
             tokens = self._completion(emitted)
-            if to_numpy(prompt).tolist() != _prompt(scenario):
+            if to_numpy(prompt).tolist() != prompt_of(scenario):
                 raise InputMutatedError("wrote into its argument prompt")
         except ImplementationError as error:
             self._observer.end()
@@ -104,14 +112,14 @@ class DecodeSampler:
 
     def _completion(self, emitted: Any) -> list[int]:
         asked = self._scenario.length
-        most = asked + len(_prompt(self._scenario)) + self._scenario.gamma + 1
+        most = asked + len(prompt_of(self._scenario)) + self._scenario.gamma + 1
         tokens = read_tokens(emitted, most, self._scenario.vocab_size)
         eos = self._scenario.eos
         if eos is not None and len(tokens) < asked and tokens[-1] == eos:
             # Padded with the end: the chain stays there, so that whatever follows it is seen.
             return tokens + [eos] * (asked - len(tokens))
         if len(tokens) != asked:
-            prompt = _prompt(self._scenario)
+            prompt = prompt_of(self._scenario)
             longer = len(tokens) == asked + len(prompt) and tokens[: len(prompt)] == prompt
             hint = "; the prompt seems to be included" if longer else ""
             if eos in tokens[:-1]:
@@ -156,7 +164,7 @@ def decode_case(scenario: Scenario, note: Sequence[int]) -> dict[str, Any]:
     """The input of a call, JSON-compatible, from the observer's note of it."""
     case: dict[str, Any] = {
         "scenario": scenario.name,
-        "prompt": _prompt(scenario),
+        "prompt": prompt_of(scenario),
         "gamma": scenario.gamma,
         "max_new_tokens": scenario.length,
         "call": next(iter(note), None),
@@ -167,12 +175,19 @@ def decode_case(scenario: Scenario, note: Sequence[int]) -> dict[str, Any]:
     return case
 
 
-def _prompt(scenario: Scenario) -> list[int]:
+def prompt_of(scenario: Scenario) -> list[int]:
+    """Tokens before a completion."""
     # Two tokens, of which the last alone matters: a loop that looks at the first is seen.
     return [scenario.vocab_size - 1, scenario.chain.start]
 
 
-def _step(table: Any, name: str) -> Callable[[Any], Any]:
+def step_function(table: Any, name: str) -> Callable[[Any], Any]:
+    """The step function of a model: a copy of the row after the last token.
+
+    Args:
+        table: Rows by the token before, shape ``(1 or vocab, vocab)``, as they are handed over.
+        name: What an error calls it.
+    """
     contexts, vocab = int(table.shape[0]), int(table.shape[1])
 
     def step(tokens: Any) -> Any:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -14,12 +15,17 @@ from specverify.audit.decoding import DecodeSampler, decode_case
 from specverify.audit.engines import EngineSampler, EngineScenario, engine_case
 from specverify.audit.forms import Form
 from specverify.audit.observer import Observer
+from specverify.audit.scenarios import Scenario
 from specverify.audit.suites import AnyScenario, find_scenario
 from specverify.audit.tally import Tally
 from specverify.audit.targets import Target
-from specverify.audit.wire import Task
+from specverify.audit.wire import SEARCH_SHARD, Task
 
 __all__ = ["Bench", "call_case"]
+
+
+Draw: TypeAlias = Callable[[int], tuple[Tally, list[tuple[int, ...]]]]
+"""Draws ordinary completions of a length: their counts, and what they emitted."""
 
 
 class Sampler(Protocol):
@@ -45,18 +51,46 @@ class Bench:
         self._samplers: dict[str, Sampler] = {}
 
     def run(self, task: Task) -> Tally:
-        """Sample one shard; its seeds depend on root, scenario and shard alone."""
+        """Sample or trace one shard; its seeds depend on root, scenario and shard alone."""
+        if task.exact:
+            return self._trace(task)
         if task.scenario not in self._samplers:
             self._samplers[task.scenario] = self._make(task.scenario)
+        return self._samplers[task.scenario].run(task.n, self._seeds(task), probe=task.probe)
+
+    def _seeds(self, task: Task) -> np.random.SeedSequence:
         # The name's checksum: which other scenarios are run changes nothing.
         key = (zlib.crc32(task.scenario.encode()), task.shard)
-        seeds = np.random.SeedSequence(self._seed, spawn_key=key)
-        return self._samplers[task.scenario].run(task.n, seeds, probe=task.probe)
+        return np.random.SeedSequence(self._seed, spawn_key=key)
+
+    def _trace(self, task: Task) -> Tally:
+        # The tracer is loaded where something is traced, and not before.
+        from specverify.audit import counterexamples, exactly
+
+        scenario = find_scenario(self._target.form, task.scenario)
+        assert isinstance(scenario, Scenario)
+        if task.shard == SEARCH_SHARD:
+            return counterexamples.search_tally(self._target, scenario, self._observer)
+        draw = self._confirmer(task, scenario)
+        return exactly.traced_tally(self._target, scenario, self._observer, draw)
+
+    def _confirmer(self, task: Task, scenario: Scenario) -> Draw:
+        """Ordinary completions of the scenario, or of one that asks for fewer tokens."""
+
+        def draw(length: int) -> tuple[Tally, list[tuple[int, ...]]]:
+            sampler = self._make_block_sampler(replace(scenario, length=length))
+            tally = sampler.run(task.n, self._seeds(task), probe=task.probe)
+            return tally, sampler.outcomes
+
+        return draw
 
     def _make(self, name: str) -> Sampler:
         scenario = find_scenario(self._target.form, name)
         if isinstance(scenario, EngineScenario):
             return EngineSampler(self._target, scenario, self._observer)
+        return self._make_block_sampler(scenario)
+
+    def _make_block_sampler(self, scenario: Scenario) -> BlockSampler | DecodeSampler:
         if self._target.form is Form.DECODE:
             return DecodeSampler(self._target, scenario, self._observer)
         if self._target.form is Form.VERIFY:

@@ -9,7 +9,19 @@ import msgspec
 
 import specverify.errors as errors
 
-__all__ = ["Failure", "Ready", "Setup", "Task", "read_frame", "write_frame"]
+__all__ = [
+    "EXACT_SHARD",
+    "SEARCH_SHARD",
+    "Failure",
+    "Ready",
+    "Setup",
+    "Task",
+    "read_frame",
+    "write_frame",
+]
+
+EXACT_SHARD, SEARCH_SHARD = 2**31, 2**31 + 1
+"""Numbers of the shards that trace a law and that look for its smallest counterexample."""
 
 
 class Setup(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,11 +59,12 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """One shard to sample.
+    """One shard to sample, or to trace.
 
     Attributes:
         scenario: Name of the scenario.
-        shard: Number of the shard within the scenario; fixes its seeds.
+        shard: Number of the shard within the scenario; fixes its seeds. :data:`EXACT_SHARD` traces
+            the law and samples what confirms it, :data:`SEARCH_SHARD` searches for a case.
         n: Completions.
         probe: Whether the interface is probed first.
     """
@@ -60,6 +73,11 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     shard: int
     n: int
     probe: bool = False
+
+    @property
+    def exact(self) -> bool:
+        """Whether the audited code is run under the tracer."""
+        return self.shard in (EXACT_SHARD, SEARCH_SHARD)
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,7 +19,7 @@ from specverify.exact.scenario import BlockScenario
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
-__all__ = ["Counterexample", "find_counterexample"]
+__all__ = ["Counterexample", "find_counterexample", "snippet_of"]
 
 _LARGEST_WEIGHT = 10
 
@@ -103,12 +103,15 @@ def find_counterexample(
         case = _smallest(judged, size, math.ceil(max_examples / len(sizes)), seed)
         if case is not None:
             found = judged.check(case)
+            name, imported = _imported(verify)
             return Counterexample(
                 target_weights=case[0],
                 draft_weights=case[1],
                 tv=found.tv.low,
                 position=found.position,
-                snippet=_snippet(case, verify, options | {"tv": found.tv.low, "binding": binding}),
+                snippet=snippet_of(
+                    case, name, **options, tv=found.tv.low, binding=binding or imported
+                ),
             )
     return None
 
@@ -171,27 +174,39 @@ def _normalised(weights: Any) -> FloatArray:
     return normalised
 
 
-def _snippet(case: Any, verify: Callable[..., Any], found: dict[str, Any]) -> str:
-    name = getattr(verify, "__name__", "verify")
-    name = name if name.isidentifier() else "verify"
-    module = getattr(verify, "__module__", None) or "your_module"
+def snippet_of(rows: tuple[Any, Any], name: str, **found: Any) -> str:
+    """Python code that fails where a verifier deviates.
+
+    Args:
+        rows: Target rows and draft rows, or weights of them.
+        name: Name of the verifier.
+        found: ``binding`` (statement that binds the name), ``framework``, ``form``, ``dtype``, and
+            the distance ``tv`` that was found, if known.
+    """
+    seen = "" if found.get("tv") is None else f"  # {found['tv']:.6g} when it was found"
     options = f'framework="{found["framework"]}"'
-    if found["form"] != "verify":
-        options += f', form="{found["form"]}"'
-    if found["dtype"] != "float64":
-        options += f', dtype="{found["dtype"]}"'
+    options += "" if found["form"] == "verify" else f', form="{found["form"]}"'
+    options += "" if found["dtype"] == "float64" else f', dtype="{found["dtype"]}"'
     rounding = 1e-9 if found["dtype"] == "float64" else 1e-6
     return "\n".join(
         [
             "import numpy as np",
             "from specverify.exact.blocks import exact_verify_tv",
-            found["binding"] or f"from {module} import {name}",
+            found["binding"],
             "",
-            f"target = np.array({[list(row) for row in case[0]]}, dtype=float)",
-            f"draft = np.array({[list(row) for row in case[1]]}, dtype=float)",
+            f"target = np.array({[list(row) for row in rows[0]]}, dtype=float)",
+            f"draft = np.array({[list(row) for row in rows[1]]}, dtype=float)",
             "target /= target.sum(axis=-1, keepdims=True)",
             "draft /= draft.sum(axis=-1, keepdims=True)",
             f"tv = exact_verify_tv({name}, target, draft, {options})",
-            f"assert tv.high < {rounding:g}, tv  # {found['tv']:.6g} when it was found",
+            f"assert tv.high < {rounding:g}, tv{seen}",
         ]
     )
+
+
+def _imported(verify: Callable[..., Any]) -> tuple[str, str]:
+    """Name of a verifier, and the statement that imports it."""
+    name = getattr(verify, "__name__", "verify")
+    name = name if name.isidentifier() else "verify"
+    module = getattr(verify, "__module__", None) or "your_module"
+    return name, f"from {module} import {name}"

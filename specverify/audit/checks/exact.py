@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
-from specverify.audit.exactly import BIASED, LOSSLESS, OPEN, ExactRecord
+from specverify.audit.exactly import BIASED, GATE, LARGE, LOSSLESS, OPEN, ExactRecord
 from specverify.audit.scenarios import Scenario
+from specverify.audit.suites import AnyScenario
 from specverify.audit.tally import Tally
 from specverify.audit.terms import Terms
 from specverify.results import CheckResult, Diagnosis, Family, Interval, Verdict
 
-__all__ = ["METHOD", "check_exact", "record_of"]
+__all__ = ["METHOD", "check_exact", "record_of", "sharpened"]
 
 METHOD = "every path of the random choices, probabilities summed; uniforms as real numbers"
 
@@ -25,23 +27,23 @@ def record_of(tally: Tally) -> ExactRecord | None:
     return None if found is None else msgspec.convert(found, type=ExactRecord)
 
 
-def check_exact(scenario: Scenario, tally: Tally, terms: Terms, *, only: bool) -> CheckResult:
+def check_exact(scenario: AnyScenario, tally: Tally, terms: Terms, *, only: bool) -> CheckResult:
     """Judge the exact law of a scenario.
 
     Args:
         scenario: The rows.
         tally: Holds the record.
         terms: For replaying.
-        only: Whether nothing else judges the law: then what is not proved is inconclusive, else
-            it is skipped, for samples decide.
+        only: Whether nothing else judges the law: then what was tried in vain is inconclusive,
+            else it is skipped, for samples decide. What is too large to try is always skipped.
 
     Returns:
         ``exact[scenario]``.
     """
-    record = record_of(tally) or ExactRecord(outcome=OPEN, reason="not reached")
-    undecided = Verdict.INCONCLUSIVE if only else Verdict.SKIP
+    record = record_of(tally) or _untried(scenario)
+    undecided = Verdict.INCONCLUSIVE if only and record.outcome != LARGE else Verdict.SKIP
     verdict = {BIASED: Verdict.FAIL, LOSSLESS: Verdict.PASS}.get(record.outcome, undecided)
-    told = record.outcome in (BIASED, LOSSLESS, OPEN) and record.paths > 0
+    told = record.outcome in (BIASED, LOSSLESS, LARGE, OPEN) and record.paths > 0
     return CheckResult(
         name=f"exact[{scenario.name}]",
         family=Family.LAW,
@@ -54,6 +56,33 @@ def check_exact(scenario: Scenario, tally: Tally, terms: Terms, *, only: bool) -
         replay=terms.replay(scenario.name),
         case=tally.cases.get("counterexample"),
     )
+
+
+def sharpened(check: CheckResult, record: ExactRecord | None) -> CheckResult:
+    """The check of the emitted length, judged by its exact law where that is known.
+
+    Args:
+        check: ``length[scenario]``, judged by samples.
+        record: What tracing came to.
+    """
+    if record is None or record.length_tv is None or not record.conclusive:
+        return check
+    expected = check.params["expected_tokens_per_pass"]
+    text = f"tokens/pass {record.mean_emitted:.6g} exactly, standard rule {expected:.6g}"
+    params = check.params | {"length_tv": record.length_tv}
+    slower = record.length_tv > GATE
+    verdict = Verdict.FAIL if slower else check.verdict
+    tv = Interval(
+        estimate=record.length_tv, low=record.length_tv, high=record.length_tv, confidence=1.0
+    )
+    return replace(check, verdict=verdict, message=text, params=params, tv=tv)
+
+
+def _untried(scenario: AnyScenario) -> ExactRecord:
+    if isinstance(scenario, Scenario):
+        return ExactRecord(outcome=OPEN, reason="not reached")
+    text = "whole generations of an engine are sampled only"
+    return ExactRecord(outcome=OPEN, reason=text)
 
 
 def _params(record: ExactRecord) -> dict[str, Any]:
@@ -69,7 +98,7 @@ def _params(record: ExactRecord) -> dict[str, Any]:
 
 def _interval(record: ExactRecord) -> Interval:
     # A bound that is certain, not one that holds with some probability.
-    estimate = record.low if record.outcome != OPEN else None
+    estimate = record.low if record.outcome in (BIASED, LOSSLESS) else None
     return Interval(estimate=estimate, low=record.low, high=record.high, confidence=1.0)
 
 
@@ -81,10 +110,12 @@ def _message(record: ExactRecord, *, only: bool) -> str:
         tokens = "" if record.whole else f" over the first {record.length} tokens"
         distance = f"{bound}{record.low:.3g}"
         return f"exact: total variation {distance} ({record.paths:,} paths){tokens}{ending}"
-    begin = "not proved" if record.outcome == OPEN else record.outcome
+    begin = {OPEN: "not proved", LARGE: "too large"}.get(record.outcome, record.outcome)
     after = "" if only else "; sampled instead"
-    bounds = f", total variation in [{record.low:.3g}, {record.high:.3g}]" if record.paths else ""
-    return f"{begin}: {record.reason}{bounds if record.outcome == OPEN else ''}{after}"
+    bounds = ""
+    if record.paths and record.outcome in (LARGE, OPEN):
+        bounds = f", total variation in [{record.low:.3g}, {record.high:.3g}]"
+    return f"{begin}: {record.reason}{bounds}{after}"
 
 
 def _diagnosis(record: ExactRecord) -> Diagnosis:

@@ -1,0 +1,159 @@
+"""One scenario under the tracer: the exact law of what an implementation emits in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, cast
+
+from specverify.audit.batches import RowOfBatch
+from specverify.audit.calls import invoke, split_result, to_framework
+from specverify.audit.chains import Chain
+from specverify.audit.decoding import EOS, prompt_of, step_function
+from specverify.audit.forms import Form
+from specverify.audit.observer import Observer
+from specverify.audit.scenarios import Scenario
+from specverify.audit.targets import Target
+from specverify.errors import ImplementationTimeoutError
+from specverify.exact.blocks import ExactCheck, check_exact
+from specverify.exact.calling import Framework, traced_generator
+from specverify.exact.decoding import judge_completions
+from specverify.exact.law import enumerate_law
+from specverify.exact.scenario import BlockScenario
+from specverify.exact.tape import refuse
+from specverify.models.tabular import TabularModel
+
+__all__ = ["block_scenario", "handed_dtype", "paths_expected", "trace", "traced_length", "watched"]
+
+_STRANGERS = 1
+"""Rows beside a batched block's own: every one multiplies the paths."""
+
+_LONGEST_LOOP = 2_500
+
+
+def handed_dtype(target: Target) -> str:
+    """Floating dtype of the rows that the suite hands to an implementation."""
+    return "float32" if target.framework == "torch" else "float64"
+
+
+def paths_expected(scenario: Scenario) -> float:
+    """About how many paths a scenario has: drafts times whatever may follow them."""
+    drafts, tokens = (_support(side) for side in (scenario.chain.draft, scenario.chain.target))
+    once = float(drafts) ** scenario.gamma * tokens
+    return once ** traced_length(scenario) if scenario.form is Form.DECODE else once
+
+
+def traced_length(scenario: Scenario) -> int:
+    """Tokens that the tracer asks of a loop: all of them where there are few paths, else one."""
+    if scenario.form is not Form.DECODE:
+        return scenario.length
+    drafts, tokens = (_support(side) for side in (scenario.chain.draft, scenario.chain.target))
+    once = float(drafts) ** scenario.gamma * tokens
+    return scenario.length if once**scenario.length <= _LONGEST_LOOP else 1
+
+
+def trace(target: Target, scenario: Scenario, observer: Observer, **budget: Any) -> ExactCheck:
+    """Enumerate the law of a block, or of a decoder's completion, and compare it with the target's.
+
+    The suite draws the drafts; a block that ends early is continued by the target. A batched
+    verifier's block stands beside one stranger.
+
+    Args:
+        target: The implementation.
+        scenario: The rows.
+        observer: Told of every call, so that one that hangs is noticed.
+        budget: Options of :func:`specverify.enumerate_law`.
+
+    Raises:
+        UnsupportedRandomness: If the code cannot be traced.
+        ReplayDivergence: If it keeps state, or draws from a source that the tracer does not see.
+    """
+    if scenario.form is Form.DECODE:
+        return _trace_loop(target, scenario, observer, budget)
+    return check_exact(
+        watched(_among_strangers(target), observer),
+        block_scenario(scenario.chain, scenario.gamma),
+        framework=_framework(target),
+        dtype=handed_dtype(target),
+        order="best",
+        **budget,
+    )
+
+
+def watched(target: Target, observer: Observer) -> Callable[..., Any]:
+    """An implementation as a function of rows, drafts and a generator, whose calls are watched."""
+
+    def verify(target_probs: Any, draft_probs: Any, draft_tokens: Any, generator: Any) -> Any:
+        rows = target_probs, draft_probs, draft_tokens
+        return _in_time(observer, lambda: invoke(target, rows, generator))
+
+    return verify
+
+
+def _among_strangers(target: Target) -> Target:
+    if target.form is not Form.BATCHED:
+        return target
+    batch = RowOfBatch(target, rows=1 + _STRANGERS, reads=False)
+    return replace(target, form=Form.VERIFY, implementation=batch, generator="generator")
+
+
+def _in_time(observer: Observer, call: Callable[[], Any]) -> tuple[Any, Any]:
+    """What a call returns; one that does not come back is refused: the tracer may be to blame."""
+    observer.begin((0,))
+    try:
+        return split_result(call())
+    except ImplementationTimeoutError as error:
+        refuse("a call", error.message)
+    finally:
+        observer.end()
+
+
+def block_scenario(chain: Chain, gamma: int) -> BlockScenario:
+    """The first block of a chain."""
+
+    def row(side: Any, prefix: tuple[int, ...]) -> Any:
+        return side[len(prefix), chain.context(prefix[-1] if prefix else chain.start)]
+
+    return BlockScenario(
+        gamma=gamma,
+        vocab_size=chain.vocab_size,
+        target=lambda prefix: row(chain.target, prefix),
+        draft=lambda prefix: row(chain.draft, prefix),
+    )
+
+
+def _trace_loop(
+    target: Target, scenario: Scenario, observer: Observer, budget: dict[str, Any]
+) -> ExactCheck:
+    models = scenario.models or scenario.chain
+    tables = [to_framework(side[0], target.framework) for side in (models.target, models.draft)]
+    steps = step_function(tables[0], "target_step"), step_function(tables[1], "draft_step")
+    prompt, length = prompt_of(scenario), traced_length(scenario)
+    more = {} if scenario.eos is None else {EOS: scenario.eos}
+    generator = traced_generator(_framework(target))
+
+    def run() -> Any:
+        asked = (to_framework(prompt, target.framework), *steps, scenario.gamma, length)
+        return _in_time(observer, lambda: invoke(target, asked, generator, **more))[0]
+
+    return judge_completions(
+        enumerate_law(run, order="best", **budget),
+        _model(models.target[0]),
+        prompt=prompt,
+        length=length,
+        eos_token_id=scenario.eos,
+        tolerance=1e-12 if handed_dtype(target) == "float64" else 1e-6,
+    )
+
+
+def _model(table: Any) -> TabularModel:
+    return TabularModel(table if len(table) > 1 else table[0])
+
+
+def _support(rows: Any) -> int:
+    """Largest number of tokens that a row allows."""
+    return int((rows > 0).sum(axis=-1).max())
+
+
+def _framework(target: Target) -> Framework:
+    return cast("Framework", str(target.framework))
