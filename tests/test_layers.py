@@ -27,6 +27,7 @@ LAYERS = [
     {"bugs"},
     {"audit"},
     {"adapters"},
+    {"selftest"},
     {"testing"},
     {"report"},
     {"cli"},

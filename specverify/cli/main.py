@@ -21,6 +21,7 @@ from specverify.cli import (
     plan,
     replay,
     report,
+    selftest,
     simulate,
     theory,
     train,
@@ -65,6 +66,7 @@ app.command("plan")(plan.plan)
 app.command("simulate")(simulate.simulate)
 app.command("theory")(theory.theory)
 app.command("bugs")(bugs.bugs)
+app.command("selftest")(selftest.selftest)
 app.command("ls")(ls.ls)
 app.command("train")(train.train)
 

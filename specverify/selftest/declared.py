@@ -1,0 +1,37 @@
+"""Lossy members: how far they are off where they are audited, to be declared."""
+
+from __future__ import annotations
+
+from specverify.audit.forms import Form
+from specverify.audit.scenarios import Scenario, scenarios
+from specverify.bugs import Bug
+from specverify.bugs.laws import exact_tv
+from specverify.bugs.scenes import PROMPT, Scene
+
+__all__ = ["GAMMAS", "distance_to_declare"]
+
+GAMMAS = (3,)
+"""Block sizes of the scenarios in which they are audited: few enough to enumerate them all."""
+
+
+def distance_to_declare(bug: Bug, suite: str) -> float:
+    """Largest exact total variation of a member's blocks over the scenarios of the audit.
+
+    Args:
+        bug: A block verifier.
+        suite: ``default`` or ``thorough``.
+    """
+    chosen = [s for s in scenarios(Form.VERIFY, suite) if s.gamma in GAMMAS and s.vocab_size < 10]
+    return max(exact_tv(bug, _as_scene(scenario)) for scenario in chosen)
+
+
+def _as_scene(scenario: Scenario) -> Scene:
+    chain, before = scenario.chain, len(PROMPT)
+    return Scene(
+        name=scenario.name,
+        target_next=lambda text: chain.target[len(text) - before, chain.context(text[-1])],
+        draft_next=lambda text: chain.draft[len(text) - before, chain.context(text[-1])],
+        gamma=scenario.gamma,
+        length=scenario.length,
+        vocab_size=scenario.vocab_size,
+    )
