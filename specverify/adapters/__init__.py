@@ -10,3 +10,4 @@ from specverify.audit.targets import register
 register("transformers", Form.VERIFY, "specverify.adapters.transformers:speculative_sampling")
 register("transformers", Form.GENERATE, "specverify.adapters.transformers:TransformersEngine")
 register("llama-cpp", Form.GENERATE, "specverify.adapters.llama_cpp:LlamaCppEngine")
+register("http", Form.GENERATE, "specverify.adapters.openai_server:OpenAIServer")

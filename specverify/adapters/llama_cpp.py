@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from specverify.adapters.drafting import draft_law
 from specverify.adapters.gguf_files import read_vocabulary, write_gguf
 from specverify.audit.forms import Completions, EngineInfo, TargetLaw
 from specverify.errors import ImplementationRaisedError, InvalidInputError, MissingDependencyError
@@ -24,15 +25,12 @@ from specverify.models.gpt import GPTModel
 from specverify.models.law import ModelLaw
 from specverify.models.pairs import Pair, load_pair
 from specverify.models.tiny import write_tiny_pair
-from specverify.warping import SamplingParams, warp_probs
+from specverify.warping import SamplingParams
 
 __all__ = ["MODES", "LlamaCppEngine", "completion_request"]
 
 MODES = ("sample-and-match", "probabilistic", "ngram", "plain")
 """How drafts are made: the draft's most probable tokens, samples of it, n-grams, not at all."""
-
-_DRAFTED_FROM = 10
-"""In probabilistic mode drafts are drawn from the draft's most probable tokens, this many."""
 
 _TOLERANCE = 2e-3
 """Total variation that float32 with tabulated GELU may make from float64."""
@@ -47,6 +45,7 @@ class LlamaCppEngine:
         gamma: Drafted tokens in a pass, at least 1.
         mode: One of :data:`MODES`.
         p_min: Least draft probability at which drafting goes on, in [0, 1).
+        port: Port on loopback at which the server listens, too; any free one by default.
 
     Raises:
         InvalidInputError: If a setting is out of its range, or a model is no GPT-2.
@@ -61,6 +60,7 @@ class LlamaCppEngine:
         gamma: int = 4,
         mode: str = "sample-and-match",
         p_min: float = 0.0,
+        port: int = 0,
     ) -> None:
         if gamma < 1:
             raise InvalidInputError("gamma", f"must be at least 1, got {gamma}")
@@ -73,7 +73,12 @@ class LlamaCppEngine:
         self._exact: Pair = load_pair(source, draft=draft, dtype="float64")
         self._name, self._gamma, self._mode, self._p_min = str(pair), gamma, mode, p_min
         self._folder = tempfile.TemporaryDirectory(prefix="specverify-gguf-")
-        self._server = library.Server(self._params(library))
+        self._server = library.Server(self._params(library, port))
+
+    @property
+    def address(self) -> str:
+        """Where the server listens; its completions are under ``/v1``."""
+        return str(self._server.listening_address)
 
     def describe(self) -> EngineInfo:
         """Version, pair and mode."""
@@ -143,11 +148,9 @@ class LlamaCppEngine:
         """
         if self._mode not in ("sample-and-match", "probabilistic"):
             return None
+        drafting = "ten-best" if self._mode == "probabilistic" else "greedy"
         law = ModelLaw(self._exact.draft)  # type: ignore[arg-type]
-        probs = law.probs(prompt, tokens, SamplingParams())
-        if self._mode == "probabilistic":
-            return warp_probs(probs, SamplingParams(top_k=_DRAFTED_FROM))
-        return warp_probs(probs, SamplingParams(temperature=0.0))
+        return draft_law(law, drafting, (prompt, tokens), sampling)
 
     def encode(self, text: str) -> list[int]:
         """Ids of a text, to write prompts with.
@@ -159,8 +162,10 @@ class LlamaCppEngine:
             raise InvalidInputError("pair", f"{self._exact.name} has no tokeniser")
         return self._exact.tokenizer.encode(text)
 
-    def _params(self, library: Any) -> Any:
+    def _params(self, library: Any, port: int) -> Any:
         params = library.CommonParams()
+        if port:
+            params.port = port
         params.model.path = self._write("target", self._exact.target)
         params.n_ctx, params.n_parallel = self._exact.target.max_length, 1
         params.warmup = False

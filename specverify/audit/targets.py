@@ -128,7 +128,12 @@ def resolve(target: Any, *, form: Form | None = None, framework: Framework | Non
 
 
 def _settings(target: str) -> tuple[str, dict[str, Any]]:
-    """Name and settings of ``llama-cpp:mode=probabilistic,gamma=3``."""
+    """Name and settings of ``llama-cpp:mode=probabilistic,gamma=3`` or ``http://host#gamma=3``."""
+    if target.startswith(("http://", "https://")):
+        # A fragment never leaves this machine: what the server is asked holds no setting of ours.
+        url, _, text = target.partition("#")
+        parts = [part.partition("=") for part in text.split(",") if part]
+        return "http", {"url": url} | {key: _value(value) for key, _, value in parts}
     name, colon, text = target.partition(":")
     parts = [part.partition("=") for part in text.split(",")]
     if not colon or not all(key.isidentifier() and equals for key, equals, _ in parts):

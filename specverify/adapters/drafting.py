@@ -1,0 +1,51 @@
+"""The laws that engines draw their drafts from, where they are not the request's own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from specverify.errors import InvalidInputError
+from specverify.models.law import ModelLaw
+from specverify.warping import SamplingParams, warp_probs
+
+__all__ = ["DRAFTING", "draft_law"]
+
+DRAFTING = ("greedy", "ten-best", "as-target")
+"""The most probable token; one of the ten most probable, at temperature 1; the request's law."""
+
+_TEN_BEST = 10
+
+
+def draft_law(
+    law: ModelLaw,
+    drafting: str,
+    completions: tuple[Sequence[int], NDArray[np.int64]],
+    sampling: SamplingParams,
+) -> NDArray[np.float64]:
+    """The law of each draft along given completions.
+
+    Args:
+        law: The draft model's conditional laws.
+        drafting: One of :data:`DRAFTING`.
+        completions: Prompt, and completions of shape ``(n, length)``, padded with -1.
+        sampling: The request's temperature and filters.
+
+    Returns:
+        Probabilities, shape ``(n, length, vocab)``.
+
+    Raises:
+        InvalidInputError: If there is no such way of drafting.
+    """
+    if drafting not in DRAFTING:
+        known = ", ".join(DRAFTING)
+        raise InvalidInputError("drafting", f"must be one of {known}; got {drafting!r}")
+    if drafting == "as-target":
+        return law.probs(*completions, sampling)
+    probs = law.probs(*completions, SamplingParams())
+    kept = (
+        SamplingParams(temperature=0.0) if drafting == "greedy" else SamplingParams(top_k=_TEN_BEST)
+    )
+    return warp_probs(probs, kept)

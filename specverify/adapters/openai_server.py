@@ -1,0 +1,233 @@
+"""Any OpenAI-compatible completion server, against a model whose law we evaluate ourselves.
+
+The law never comes from the server: probabilities that a speculating server reports are not the
+ones it samples from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from specverify.adapters.drafting import DRAFTING, draft_law
+from specverify.adapters.openai_answers import counts_of, token_ids
+from specverify.adapters.openai_client import CompletionClient
+from specverify.audit.forms import Completions, EngineInfo, TargetLaw
+from specverify.errors import InvalidEmissionError, InvalidInputError, UnknownTargetError
+from specverify.models.corpus import default_cache_dir
+from specverify.models.law import ModelLaw
+from specverify.models.pairs import SHIPPED, Pair, load_model, load_pair
+from specverify.models.tiny import write_tiny_pair
+from specverify.warping import SamplingParams
+
+__all__ = ["OpenAIServer"]
+
+
+class OpenAIServer:
+    """Completions of a server.
+
+    Args:
+        url: Base address, such as ``http://127.0.0.1:8080/v1``.
+        reference: The target: ``tiny``, ``shipped``, a directory of a pair, or a model directory or
+            hub id; loaded here in float64.
+        model: Name to ask for; the first that the server lists by default.
+        per_request: Choices of one request. More are faster; servers count accepted drafts only
+            for one.
+        gamma: Drafted tokens in a pass, where known: with a pair as reference, acceptance is then
+            predicted.
+        drafting: One of :data:`specverify.adapters.drafting.DRAFTING`: how the server drafts.
+        prefill_emits: Whether the first token comes from the prompt's pass, without drafts.
+        tolerance: Total variation that the server's arithmetic may make from float64.
+        concurrency: Requests in flight at once.
+        timeout: Seconds that one attempt may take.
+        patience: Seconds of failures after which the audit stops; the same command resumes it.
+
+    Raises:
+        InvalidInputError: If a setting is out of its range.
+        UnknownTargetError: If the reference cannot be found.
+        MissingDependencyError: If httpx is not installed.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        reference: str | None = None,
+        model: str | None = None,
+        per_request: int = 1,
+        gamma: int | None = None,
+        drafting: str = "as-target",
+        prefill_emits: bool = True,
+        tolerance: float = 2e-3,
+        concurrency: int = 4,
+        timeout: float = 60.0,
+        patience: float = 60.0,
+    ) -> None:
+        for name, value in (("per_request", per_request), ("gamma", gamma)):
+            if value is not None and value < 1:
+                raise InvalidInputError(name, f"must be at least 1, got {value}")
+        if drafting not in DRAFTING:
+            known = ", ".join(DRAFTING)
+            raise InvalidInputError("drafting", f"must be one of {known}; got {drafting!r}")
+        if reference is None:
+            raise InvalidInputError(
+                "reference", "names the model that the server runs (--reference MODEL)"
+            )
+        self._client = CompletionClient(
+            url, concurrency=concurrency, timeout=timeout, patience=patience
+        )
+        self._pair, self._target = _reference(reference)
+        self._settings = {"per_request": per_request, "drafting": drafting, "reference": reference}
+        self._gamma, self._tolerance = gamma, tolerance
+        self._prefill_emits = prefill_emits
+        self._model = model or self._first_model()
+
+    def describe(self) -> EngineInfo:
+        """What the server says of itself, and how it is asked."""
+        props = self._client.get(_root(self._client.url) + "/props") or {}
+        version = self._client.get(_root(self._client.url) + "/version") or {}
+        return EngineInfo(
+            name="OpenAI-compatible server",
+            version=str(version.get("version") or props.get("build_info") or "unknown"),
+            randomness="the server's own, a seed a request",
+            declared="lossless",
+            vocab_size=self._target.vocab_size,
+            gamma=self._gamma if self._pair is not None else None,
+            prefill_emits=self._prefill_emits,
+            tolerance=self._tolerance,
+            details=self._settings | {"url": self._client.url, "model": self._model},
+        )
+
+    def sample(
+        self,
+        prompt: Sequence[int],
+        n: int,
+        max_new_tokens: int,
+        sampling: SamplingParams,
+        seed: int,
+    ) -> Completions:
+        """Draw completions, ``per_request`` of them a request, requests under spaced seeds.
+
+        Raises:
+            ImplementationRaisedError: If the server refuses, or fails for longer than the patience.
+            InvalidEmissionError: If an answer is not what was asked for.
+        """
+        asked = self._counts(n)
+        seeds = _spaced_seeds(seed, len(asked), int(self._settings["per_request"]))
+        body = self._request(prompt, max_new_tokens, sampling)
+        answers = self._client.complete(
+            [body | {"n": count, "seed": s} for count, s in zip(asked, seeds, strict=True)]
+        )
+        tokens = np.full((n, max_new_tokens), -1, np.int64)
+        row = 0
+        for count, answer in zip(asked, answers, strict=True):
+            for ids in _choices(answer, count, max_new_tokens):
+                tokens[row, : len(ids)] = ids
+                row += 1
+        return _completions(tokens, [counts_of(answer) for answer in answers])
+
+    def reference(self) -> TargetLaw:
+        """The target's law, from our float64 evaluation of the reference model."""
+        return ModelLaw(self._target)
+
+    def draft_probs(
+        self, prompt: Sequence[int], tokens: NDArray[np.int64], sampling: SamplingParams
+    ) -> NDArray[np.float64] | None:
+        """The draft's law along completions; None where the reference is no pair."""
+        if self._pair is None:
+            return None
+        law = ModelLaw(self._pair.draft)  # type: ignore[arg-type]
+        return draft_law(law, str(self._settings["drafting"]), (prompt, tokens), sampling)
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of a text, to write prompts with.
+
+        Raises:
+            InvalidInputError: If the reference came without a tokeniser.
+        """
+        if self._pair is None or self._pair.tokenizer is None:
+            raise InvalidInputError("reference", "has no tokeniser")
+        return self._pair.tokenizer.encode(text)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def _request(
+        self, prompt: Sequence[int], max_new_tokens: int, sampling: SamplingParams
+    ) -> dict[str, Any]:
+        """Every sampling field spelled out, and ids asked for in each server's own words."""
+        return {
+            "model": self._model,
+            "prompt": [int(token) for token in prompt],
+            "max_tokens": max_new_tokens,
+            "temperature": float(sampling.temperature),
+            "top_k": sampling.top_k or 0,
+            "top_p": 1.0 if sampling.top_p is None else float(sampling.top_p),
+            "min_p": 0.0 if sampling.min_p is None else float(sampling.min_p),
+            "samplers": ["temperature", "top_k", "top_p", "min_p"],
+            "repeat_penalty": 1.0,
+            "repetition_penalty": 1.0,
+            "presence_penalty": 0.0,
+            "frequency_penalty": 0.0,
+            "ignore_eos": False,
+            "return_token_ids": True,
+            "return_tokens": True,
+            "logprobs": 1,
+            "stream": False,
+        }
+
+    def _counts(self, n: int) -> list[int]:
+        size = int(self._settings["per_request"])
+        return [min(size, n - start) for start in range(0, n, size)]
+
+    def _first_model(self) -> str:
+        listed = (self._client.get(f"{self._client.url}/models") or {}).get("data") or [{}]
+        return str(listed[0].get("id", "default"))
+
+
+def _reference(reference: str) -> tuple[Pair | None, Any]:
+    if reference == "tiny":
+        reference = str(write_tiny_pair(default_cache_dir() / "tiny-pair"))
+    if reference == SHIPPED or (Path(reference) / "target").is_dir():
+        pair = load_pair(reference, dtype="float64")
+        return pair, pair.target
+    import torch
+
+    try:
+        return None, load_model(reference, torch.float64)
+    except UnknownTargetError as error:
+        raise UnknownTargetError("reference", f"{reference}: {error}") from error
+
+
+def _root(url: str) -> str:
+    return url.removesuffix("/v1")
+
+
+def _spaced_seeds(seed: int, count: int, stride: int) -> list[int]:
+    """Seeds at least ``stride`` apart: some servers give choice ``i`` the seed plus ``i``."""
+    blocks = np.random.SeedSequence(seed).generate_state(count, np.uint32) // (2 * stride)
+    return [int(block) * stride for block in blocks]
+
+
+def _choices(answer: dict[str, Any], count: int, max_new_tokens: int) -> list[list[int]]:
+    found = sorted(answer["choices"], key=lambda choice: choice.get("index", 0))
+    if len(found) != count:
+        raise InvalidEmissionError(f"asked for {count} choices, got {len(found)}")
+    ids = [token_ids(choice) for choice in found]
+    for row in ids:
+        if len(row) > max_new_tokens:
+            raise InvalidEmissionError(f"asked for {max_new_tokens} tokens, got {len(row)}")
+    return ids
+
+
+def _completions(tokens: NDArray[np.int64], counts: list[tuple[int, int] | None]) -> Completions:
+    if len(counts) != len(tokens) or any(pair is None for pair in counts):
+        return Completions(tokens=tokens)
+    accepted, drafted = np.array([pair for pair in counts if pair is not None], dtype=np.int64).T
+    passes = (tokens >= 0).sum(axis=1) - accepted
+    return Completions(tokens=tokens, accepted=accepted, drafted=drafted, passes=passes)
