@@ -16,6 +16,8 @@ from specverify.cli import (
     audit,
     bugs,
     compare,
+    explore,
+    logs,
     ls,
     measure,
     plan,
@@ -63,10 +65,12 @@ app.command("replay")(replay.replay)
 app.command("compare")(compare.compare)
 app.command("measure")(measure.measure)
 app.command("plan")(plan.plan)
+app.command("logs")(logs.logs)
 app.command("simulate")(simulate.simulate)
 app.command("theory")(theory.theory)
 app.command("bugs")(bugs.bugs)
 app.command("selftest")(selftest.selftest)
+app.command("explore")(explore.explore)
 app.command("ls")(ls.ls)
 app.command("train")(train.train)
 
