@@ -81,6 +81,7 @@ class OpenAIServer:
             url, concurrency=concurrency, timeout=timeout, patience=patience
         )
         self._pair, self._target = _reference(reference)
+        self._per_request, self._drafting = per_request, drafting
         self._settings = {"per_request": per_request, "drafting": drafting, "reference": reference}
         self._gamma, self._tolerance = gamma, tolerance
         self._prefill_emits = prefill_emits
@@ -117,7 +118,7 @@ class OpenAIServer:
             InvalidEmissionError: If an answer is not what was asked for.
         """
         asked = self._counts(n)
-        seeds = _spaced_seeds(seed, len(asked), int(self._settings["per_request"]))
+        seeds = _spaced_seeds(seed, len(asked), self._per_request)
         body = self._request(prompt, max_new_tokens, sampling)
         answers = self._client.complete(
             [body | {"n": count, "seed": s} for count, s in zip(asked, seeds, strict=True)]
@@ -141,7 +142,7 @@ class OpenAIServer:
         if self._pair is None:
             return None
         law = ModelLaw(self._pair.draft)  # type: ignore[arg-type]
-        return draft_law(law, str(self._settings["drafting"]), (prompt, tokens), sampling)
+        return draft_law(law, self._drafting, (prompt, tokens), sampling)
 
     def encode(self, text: str) -> list[int]:
         """Ids of a text, to write prompts with.
@@ -182,7 +183,7 @@ class OpenAIServer:
         }
 
     def _counts(self, n: int) -> list[int]:
-        size = int(self._settings["per_request"])
+        size = self._per_request
         return [min(size, n - start) for start in range(0, n, size)]
 
     def _first_model(self) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TypeAlias
 
 import msgspec
 
 from specverify.adapters.logs.record import SpeculationRecord
 
-__all__ = ["Identity", "check_identities"]
+__all__ = ["Identity", "broken", "check_identities"]
 
 ROUNDING = 0.0051
 """Engines print lengths and rates with two decimals or more."""
@@ -44,18 +44,25 @@ def check_identities(record: SpeculationRecord) -> tuple[Identity, ...]:
     return tuple(_checked(name, check, record) for name, check in _IDENTITIES.items())
 
 
+def broken(record: SpeculationRecord) -> tuple[Identity, ...]:
+    """The identities that a record breaks."""
+    return tuple(found for found in check_identities(record) if found.holds is False)
+
+
 def _checked(
     name: str, check: Callable[[SpeculationRecord], Found | None], record: SpeculationRecord
 ) -> Identity:
     found = check(record)
-    return Identity(name=name, holds=None) if found is None else Identity(
-        name=name, holds=found[0], text=found[1]
+    return (
+        Identity(name=name, holds=None)
+        if found is None
+        else Identity(name=name, holds=found[0], text=found[1])
     )
 
 
 def _steps(record: SpeculationRecord) -> Found | None:
-    if record.histogram is None or record.steps is None:
-        return None
+    if record.histogram is None or record.steps is None or "histogram" in record.derived:
+        return None  # differences of counters sum to the first counter whatever they are
     total = sum(record.histogram)
     return total == record.steps, f"histogram has {total} steps, {record.steps} are counted"
 
@@ -82,8 +89,8 @@ def _details(record: SpeculationRecord) -> Found | None:
 def _length(record: SpeculationRecord) -> Found | None:
     if record.mean_length is None or record.accepted is None or not record.steps:
         return None
-    if record.source == "sglang-request":  # its length is tokens over steps, checked as such
-        return None
+    if record.source == "sglang-request" or "mean length" in record.derived.get("steps", ""):
+        return None  # SGLang's is tokens over steps; and steps found from it prove nothing
     expected = 1 + record.accepted / record.steps
     text = f"printed {record.mean_length:g}, 1 + accepted/steps is {expected:.4g}"
     if _near(record.mean_length, expected - 1):
@@ -118,6 +125,8 @@ def _bounds(record: SpeculationRecord) -> Found | None:
 
 def _most(record: SpeculationRecord) -> Found | None:
     if None in (record.steps, record.gamma, record.drafted) or "steps" in record.derived:
+        return None
+    if "drafted" in record.derived.get("gamma", ""):
         return None
     most = record.steps * record.gamma  # type: ignore[operator]
     return record.drafted <= most, f"{record.drafted} drafted, at most {most:g}"  # type: ignore[operator]
@@ -172,8 +181,3 @@ _IDENTITIES: dict[str, Callable[[SpeculationRecord], Found | None]] = {
     "marginal rates sum to accepted/steps": _marginal_sum,
     "efficiency = emitted/(steps (gamma+1))": _efficiency,
 }
-
-
-def broken(record: SpeculationRecord) -> Iterator[Identity]:
-    """The identities that a record breaks."""
-    return (found for found in check_identities(record) if found.holds is False)

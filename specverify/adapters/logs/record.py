@@ -76,11 +76,11 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
 def rates(record: SpeculationRecord) -> Rates:
     """The rates that follow from a record, never from a broken or missing count."""
     marginal = _marginal(record)
-    by_step = _tokens_per_step(record)
+    by_step, share = _tokens_per_step(record), _ratio(record.accepted, record.drafted)
     return Rates(
         conditional=_conditional(record, marginal),
         conditional_by_position=_by_position(marginal) if _full_drafts(record) else None,
-        accepted_over_drafted=_ratio(record.accepted, record.drafted) or record.rate,
+        accepted_over_drafted=record.rate if share is None else share,
         marginal_by_position=marginal,
         alpha_if_constant=_constant_alpha(by_step, record.gamma),
         tokens_per_step=by_step,
@@ -108,10 +108,12 @@ def _full_drafts(record: SpeculationRecord) -> bool:
 def _conditional(record: SpeculationRecord, marginal: tuple[float, ...] | None) -> float | None:
     tested = tested_tokens(record)
     if tested is not None:
-        return _ratio(record.accepted, tested)
-    if marginal is None or not _full_drafts(record):
+        found = _ratio(record.accepted, tested)
+    elif marginal is not None and _full_drafts(record):
+        found = sum(marginal) / sum((1.0, *marginal[:-1]))
+    else:
         return None
-    return sum(marginal) / sum((1.0, *marginal[:-1]))
+    return found if found is not None and 0 <= found <= 1 else None  # broken counts give no rate
 
 
 def _marginal(record: SpeculationRecord) -> tuple[float, ...] | None:
