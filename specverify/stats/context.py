@@ -18,7 +18,7 @@ from scipy.special import betaln
 
 from specverify.errors import InvalidInputError
 from specverify.stats._check import Floats, Ints, as_counts, as_probs
-from specverify.stats.bets import dirichlet_log_e, dirichlet_step_log_e, log_mixture
+from specverify.stats.bets import dirichlet_log_e, dirichlet_step_log_e, log_wealth
 from specverify.stats.cells import IMPOSSIBLE
 from specverify.stats.naming import UNKNOWN, posterior_shares
 from specverify.stats.partitions import Partition, standard_partitions
@@ -30,8 +30,8 @@ Bools: TypeAlias = NDArray[np.bool_]
 
 # Total concentrations a cell: from learning at once to hardly moving from the law.
 _CONCENTRATIONS = np.array([0.5, 30.0, 1000.0, 1e5])
-_NAMED_SHARE = 0.5
-_TILT_SHARE = 0.2
+# Shares of what is bet; simulations/power.py shows what they buy.
+_NAMED_SHARE, _TILT_SHARE, _LEARNING_SHARE = 0.69, 0.10, 0.21
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +121,7 @@ class ContextBets:
         bets = self._log_e(seen, occurred)
         proven = impossible > 0 and self._tolerance == 0
         return Evidence(
-            log_e=np.inf if proven else float(log_mixture(bets, self._weights)),
+            log_e=np.inf if proven else float(log_wealth(bets, self._weights)),
             n=int(seen.sum()),
             impossible=impossible,
             shares=self._shares(bets, int(seen.sum()), impossible),
@@ -152,7 +152,7 @@ class ContextBets:
         running = np.cumsum(np.concatenate(steps, axis=1), axis=0) + self._log_e(
             start, np.flatnonzero(start)
         )
-        log_e = log_mixture(running, self._weights)
+        log_e = log_wealth(running, self._weights)
         if self._tolerance == 0:
             broken = np.cumsum(~possible) + start[self._law == 0].sum() > 0
             log_e = np.where(broken, np.inf, log_e)
@@ -168,13 +168,12 @@ class ContextBets:
 
     def _prior(self) -> Floats:
         """Weights of all bets; a kind that has none leaves its share to the others."""
-        rest = 1 - _NAMED_SHARE - _TILT_SHARE
         count = len(self._learning) * len(_CONCENTRATIONS)
         weights = np.concatenate(
             [
                 _NAMED_SHARE * self._named.weights,
                 *(_TILT_SHARE * bets.weights for bets in self._static[1:]),
-                np.full(count, rest / max(count, 1)),
+                np.full(count, _LEARNING_SHARE / max(count, 1)),
             ]
         )
         normalised: Floats = weights / weights.sum()
@@ -207,9 +206,7 @@ def _cell_counts(tokens: Ints, often: Floats, part: Partition) -> Floats:
 def _learnt(counts: Floats, part: Partition) -> Floats:
     """Dirichlet bets of one partition, one for each concentration."""
     seen = counts > 0  # a cell without a count brings a factor of one
-    counts, probs = counts[seen], part.probs[seen]
-    strengths = _CONCENTRATIONS * len(part.probs)
-    return np.array([dirichlet_log_e(counts, probs, strength) for strength in strengths])
+    return dirichlet_log_e(counts[seen], part.probs[seen], _CONCENTRATIONS * len(part.probs))
 
 
 def _learning_steps(ids: Ints, possible: Bools, start: Ints, part: Partition) -> Floats:

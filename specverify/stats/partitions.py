@@ -13,6 +13,8 @@ from specverify.stats.cells import IMPOSSIBLE
 __all__ = ["Partition", "standard_partitions"]
 
 _RATIO_CELLS = 16
+_ID_CELLS = 16
+_STRIDES = 64  # strides an id cell, where the vocabulary is large
 _RANK_CELLS = (16, 128, 1024)
 
 
@@ -43,7 +45,7 @@ class Partition:
 
 
 def standard_partitions(target_probs: Floats, draft_probs: Floats | None) -> list[Partition]:
-    """Cells by the sign and size of target/draft, and by the token's rank at three widths.
+    """Cells by the sign and size of target/draft, by id, and by the token's rank at three widths.
 
     Args:
         target_probs: Target law, shape ``(vocab,)``.
@@ -60,6 +62,8 @@ def standard_partitions(target_probs: Floats, draft_probs: Floats | None) -> lis
         share = np.divide(target_probs, both, out=np.zeros(len(both)), where=both > 0)
         along = _Along(target_probs, share, support)
         partitions.append(along.partition("target/draft", _RATIO_CELLS))
+    if support > _ID_CELLS:
+        partitions.append(_by_id(target_probs, _ID_CELLS))
     along = _Along(target_probs, target_probs, support)
     for size in _RANK_CELLS:
         partitions.append(along.partition(f"rank/{size}", size))
@@ -95,12 +99,25 @@ class _Along:
         return Partition(name, mass, self._ranks, starts, support)
 
 
+def _by_id(probs: Floats, size: int) -> Partition:
+    """Runs of ids: whoever inverts a distribution function with a used uniform leans along them."""
+    # Cells begin at multiples of a stride, so that only its sums are cumulated.
+    strides = np.arange(0, len(probs), max(1, len(probs) // (size * _STRIDES)))
+    sums = np.add.reduceat(probs, strides)
+    middle = np.cumsum(sums) - sums / 2
+    starts = strides[np.unique(np.searchsorted(middle, np.arange(size) / size * middle[-1]))]
+    mass = np.add.reduceat(probs, starts)
+    places = np.arange(len(probs), dtype=np.int32)
+    places[probs == 0] = len(probs)
+    return Partition("id", mass[mass > 0], places, starts[mass > 0], len(probs))
+
+
 def _by_sign(target_probs: Floats, draft_probs: Floats) -> Partition:
     # Two cells need no order: the token's cell is its place.
-    places = (target_probs <= draft_probs).astype(np.int32)
-    mass = np.array([target_probs @ (1 - places), target_probs @ places])
+    above = target_probs > draft_probs
+    mass = np.array([target_probs @ side.astype(np.float64) for side in (above, ~above)])
+    places = (~above).astype(np.int32)
     if not mass.all():
-        places[:] = 0
+        mass, places[:] = mass[mass > 0], 0
     places[target_probs == 0] = len(mass)
-    kept = mass[mass > 0]
-    return Partition("target above draft", kept, places, np.arange(len(kept)), len(kept))
+    return Partition("target above draft", mass, places, np.arange(len(mass)), len(mass))

@@ -13,16 +13,25 @@ from specverify.stats._check import Floats, Ints
 from specverify.stats.bets import tempered
 from specverify.stats.partitions import Partition
 
-__all__ = ["StaticBets", "leak_bets", "leak_log_factors", "named_bets", "tilt_bets"]
+__all__ = [
+    "CAPS",
+    "DILUTIONS",
+    "StaticBets",
+    "leak_bets",
+    "leak_log_factors",
+    "named_bets",
+    "tilt_bets",
+]
 
 Bools: TypeAlias = NDArray[np.bool_]
 
 # A wrong law that holds at some positions or prompts only is met by mixing it with the right one.
-_DILUTIONS = ((0.99, 0.6), (0.3, 0.25), (0.05, 0.15))
+DILUTIONS = ((0.99, 0.85), (0.3, 0.1), (0.05, 0.05))
 # Clipping levels of tolerant bets: what suits a law depends on how far its largest ratio reaches.
-_CAPS = (1.5, 3.0, 10.0)
+CAPS = (1.5, 3.0, 10.0)
 _TILTS = (-1.0, -0.5, -0.2, -0.1, -0.05, 0.05, 0.1, 0.2, 0.5, 1.0)
 _WIDEST_TILTED = 16
+_SAMPLE = 256
 _LEAK_FACTORS = np.array([2.0, 5.0, 50.0])
 
 
@@ -46,7 +55,7 @@ class StaticBets:
 
 
 def named_bets(law: Floats, laws: Mapping[str, Floats], *, tolerance: float = 0.0) -> StaticBets:
-    """Bets on known wrong laws, each at three dilutions.
+    """Bets on known wrong laws, each at three dilutions. Equal laws share one law's weight.
 
     Args:
         law: The law under test, shape ``(vocab,)``.
@@ -54,8 +63,8 @@ def named_bets(law: Floats, laws: Mapping[str, Floats], *, tolerance: float = 0.
         tolerance: Total variation that is forgiven.
     """
     rows = list(laws.values())
-    caps = _CAPS if tolerance else (np.inf,)
-    variants = [(mix, share / len(caps), cap) for mix, share in _DILUTIONS for cap in caps]
+    caps = CAPS if tolerance else (np.inf,)
+    variants = [(mix, share / len(caps), cap) for mix, share in DILUTIONS for cap in caps]
     spans = _spans(law, rows) if tolerance else (np.zeros(len(laws)), np.zeros(len(laws)))
 
     def log_factors(tokens: Ints) -> Floats:
@@ -75,7 +84,7 @@ def named_bets(law: Floats, laws: Mapping[str, Floats], *, tolerance: float = 0.
     return StaticBets(
         names=tuple(laws),
         owners=np.tile(np.arange(len(laws)), len(variants)),
-        weights=shares / max(len(laws), 1),
+        weights=shares * np.tile(_shares(rows), len(variants)),
         log_factors=log_factors,
     )
 
@@ -157,6 +166,15 @@ def _ratios(law: Floats, rows: list[Floats], tokens: Ints, *, tolerant: bool) ->
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.nan_to_num(above / below, nan=0.0, posinf=np.inf)
     return above / np.where(below > 0, below, 1.0)
+
+
+def _shares(rows: list[Floats]) -> Floats:
+    """One share a distinct law, divided among its twins, shape ``(laws,)``; they sum to one."""
+    # A sample of the tokens tells laws apart; if it fails to, two laws merely share a weight.
+    marks = [(row[:_SAMPLE].tobytes(), row[::_SAMPLE].tobytes()) for row in rows]
+    twins = np.array([marks.count(mark) for mark in marks], dtype=np.float64)
+    shares: Floats = 1.0 / (twins * max(len(set(marks)), 1))
+    return shares
 
 
 def _spans(law: Floats, rows: list[Floats]) -> tuple[Floats, Floats]:

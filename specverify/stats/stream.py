@@ -13,17 +13,14 @@ import numpy as np
 
 from specverify.errors import InvalidInputError
 from specverify.stats._check import Floats, Ints
-from specverify.stats.bets import log_mixture, tempered
+from specverify.stats.bets import log_wealth, tempered
 from specverify.stats.histogram import HistogramBets
 from specverify.stats.naming import UNKNOWN, posterior_shares
-from specverify.stats.static_bets import leak_log_factors
+from specverify.stats.static_bets import CAPS, DILUTIONS, leak_log_factors
 from specverify.stats.views import ORDERS, Bools, TokenViews
 
 __all__ = ["StreamBets"]
 
-# Share of the known law in its mixture with the target, and prior weight.
-_DILUTIONS = ((0.99, 0.6), (0.3, 0.25), (0.05, 0.15))
-_CAPS = (1.5, 3.0, 10.0)
 _ODDS = np.exp(np.array([-2.0, -1.0, -0.5, -0.2, -0.1, 0.1, 0.2, 0.5, 1.0, 2.0]))
 _BINS = (4, 16, 64)
 _NAMED_SHARE = 0.5
@@ -59,7 +56,7 @@ class StreamBets:
             for order in range(len(ORDERS))
             for bins in _BINS
         }
-        self._caps = _CAPS if tolerance else (np.inf,)
+        self._caps = CAPS if tolerance else (np.inf,)
         self._owners, self._weights = self._prior()
         self._log_e = np.zeros(len(self._weights))
         self._impossible = 0
@@ -70,7 +67,7 @@ class StreamBets:
         """Logarithm of the e-value so far; ``inf`` after an impossible token (no tolerance)."""
         if self._impossible and not self._tolerance:
             return np.inf
-        return float(log_mixture(self._log_e, self._weights))
+        return float(log_wealth(self._log_e, self._weights))
 
     @property
     def shares(self) -> dict[str, float]:
@@ -108,7 +105,7 @@ class StreamBets:
         steps = np.concatenate(columns, axis=1)
         path = self._log_e + np.cumsum(steps, axis=0)
         broken = self._impossible + np.cumsum(views.impossible) > 0
-        log_e = log_mixture(path, self._weights)
+        log_e = log_wealth(path, self._weights)
         if len(views):
             self._log_e = path[-1]
         self._impossible += int(views.impossible.sum())
@@ -151,7 +148,7 @@ class StreamBets:
 
     def _variants(self, scope: int) -> list[tuple[tuple[float, float], float]]:
         """(dilution, cap) and weight; a label of its own needs no dilution."""
-        mixes = _DILUTIONS if scope < 0 else _DILUTIONS[:1]
+        mixes = DILUTIONS if scope < 0 else DILUTIONS[:1]
         return [((mix, cap), weight) for mix, weight in mixes for cap in self._caps]
 
     def _scope_steps(self, views: TokenViews, labels: Ints, scope: int) -> Floats:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from specverify.errors import InvalidInputError
 from specverify.stats._check import Floats, Ints, as_probs
 
-__all__ = ["ORDERS", "TokenViews", "view_tokens"]
+__all__ = ["ORDERS", "TokenViews", "view_context", "view_tokens"]
 
 Bools: TypeAlias = NDArray[np.bool_]
 
@@ -96,6 +96,50 @@ def view_tokens(
     )
 
 
+def view_context(
+    target_probs: Any,
+    tokens: Any,
+    *,
+    draft_probs: Any = None,
+    alternatives: Mapping[str, Any] | None = None,
+) -> TokenViews:
+    """Look at many tokens that share one law: two sorts of the vocabulary, however many they are.
+
+    Args:
+        target_probs: The target's law, shape ``(vocab,)``.
+        tokens: The tokens, int shape ``(n,)``.
+        draft_probs: The draft's law, same shape as the target's.
+        alternatives: Known wrong laws by name, each of the same shape.
+
+    Returns:
+        What ``view_tokens`` gives on ``n`` copies of the laws.
+
+    Raises:
+        InvalidInputError: As ``view_tokens``.
+    """
+    target = as_probs("target_probs", target_probs)
+    if target.ndim != 1:
+        raise InvalidInputError("target_probs", f"needs one axis, got shape {target.shape}")
+    ids = np.asarray(tokens, dtype=np.int64)
+    if ids.ndim != 1 or np.any((ids < 0) | (ids >= len(target))):
+        raise InvalidInputError("tokens", f"must be ids in [0, {len(target)}) on one axis")
+    draft = None if draft_probs is None else _same_shape("draft_probs", draft_probs, target)
+    above = np.ones(len(target), dtype=np.bool_) if draft is None else target > draft
+    at = target[ids]
+    columns = [
+        _same_shape(f"alternatives[{name!r}]", law, target)[ids] / np.where(at > 0, at, 1.0)
+        for name, law in (alternatives or {}).items()
+    ]
+    return TokenViews(
+        intervals=_shared_intervals(target, draft)[ids],
+        gains=above[ids],
+        gain_chances=np.full(len(ids), min(float(target[above].sum()), 1.0)),
+        ratios=np.array(columns).reshape(len(columns), len(ids)).T,
+        impossible=at == 0,
+        names=tuple(alternatives or {}),
+    )
+
+
 def _same_shape(argument: str, probs: Any, target: Floats) -> Floats:
     law = as_probs(argument, probs)
     if law.shape != target.shape:
@@ -141,3 +185,30 @@ def _block_intervals(target: Floats, draft: Floats | None, ids: Ints) -> Floats:
 def _mass(target: Floats, ahead: Bools, level: Bools) -> Floats:
     low = np.einsum("nv,nv->n", target, ahead)
     return np.stack([low, low + np.einsum("nv,nv->n", target, level)], axis=1)
+
+
+def _shared_intervals(target: Floats, draft: Floats | None) -> Floats:
+    """Interval of every token in each order, shape ``(vocab, 3, 2)``."""
+    intervals = np.empty((len(target), len(ORDERS), 2))
+    if draft is None:
+        intervals[:, 0] = [0.0, 1.0]
+    else:
+        both = target + draft
+        intervals[:, 0] = _laid_out(target, target / np.where(both > 0, both, 1.0))
+    intervals[:, 1] = _laid_out(target, target)
+    high = np.cumsum(target)
+    intervals[:, 2] = np.stack([high - target, high], axis=1)
+    return intervals
+
+
+def _laid_out(target: Floats, score: Floats) -> Floats:
+    """Intervals in decreasing order of a score; tokens of one score share theirs."""
+    order = np.argsort(-score, kind="stable")
+    edges = np.append(0.0, np.cumsum(target[order]))
+    along = score[order]
+    new = np.flatnonzero(np.append(True, along[1:] != along[:-1]))
+    group = np.cumsum(np.append(True, along[1:] != along[:-1])) - 1
+    intervals = np.empty((len(target), 2))
+    intervals[order, 0] = edges[new][group]
+    intervals[order, 1] = edges[np.append(new[1:], len(target))][group]
+    return intervals

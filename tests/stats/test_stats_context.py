@@ -100,6 +100,19 @@ def test_a_known_law_is_named_and_a_right_one_is_not() -> None:
     assert bets.evidence(rng.multinomial(500, target)).log_e < math.log(1e3)
 
 
+def test_equal_laws_share_a_weight_and_a_reserve_is_never_lost() -> None:
+    rng = np.random.default_rng(5)
+    target, draft, wrong = rng.dirichlet(np.ones(30), size=3)
+    counts = rng.multinomial(40, wrong)
+    once = ContextBets(target, draft, alternatives={"a": wrong, "b": draft})
+    twice = ContextBets(target, draft, alternatives={"a": wrong, "b": draft, "c": wrong.copy()})
+    assert twice.evidence(counts).log_e == pytest.approx(once.evidence(counts).log_e)
+    shares = twice.evidence(counts).shares
+    assert shares["a"] == pytest.approx(shares["c"])
+    lost = ContextBets(target, draft).evidence(rng.multinomial(10**6, target))
+    assert lost.log_e > math.log(0.4)
+
+
 def test_an_unknown_law_is_not_named() -> None:
     rng = np.random.default_rng(2)
     target, draft, truth = rng.dirichlet(np.ones(6), size=3)

@@ -41,11 +41,24 @@ def test_order_and_equal_masses() -> None:
 
 def test_ties_keep_tokens_apart_and_tiny_ones_alive() -> None:
     flat = standard_partitions(np.full(5000, 1 / 5000), None)
-    assert [len(part.probs) for part in flat] == [16, 128, 1024]
+    assert [len(part.probs) for part in flat] == [16, 16, 128, 1024]
     law = np.array([1.0, 1e-40, 1e-300])
     (part,) = standard_partitions(law, None)
     np.testing.assert_array_equal(part.cells(np.arange(3)), [0, 1, 2])
     np.testing.assert_array_equal(part.probs, law)
+
+
+@pytest.mark.parametrize("size", [20, 1000, 50_000])
+def test_ids_are_cut_in_their_own_order(size) -> None:
+    law = np.random.default_rng(size).dirichlet(np.full(size, 0.2))
+    law[::7] = 0.0
+    law /= law.sum()
+    (part,) = [part for part in standard_partitions(law, None) if part.name == "id"]
+    cells = part.cells(np.arange(size))
+    np.testing.assert_array_equal(cells == IMPOSSIBLE, law == 0)
+    assert np.all(np.diff(cells[law > 0]) >= 0)
+    np.testing.assert_allclose(cell_sums(law, cells), part.probs, rtol=1e-9)
+    assert part.probs.max() <= 1 / 16 + law.max() + 0.01
 
 
 def test_nothing_to_cut() -> None:

@@ -14,7 +14,7 @@ from specverify.stats.histogram import HistogramBets
 from specverify.stats.intervals import clopper_pearson
 from specverify.stats.naming import name_alternative
 from specverify.stats.stream import StreamBets
-from specverify.stats.views import view_tokens
+from specverify.stats.views import view_context, view_tokens
 
 
 def law_after(prefix, size, salt):
@@ -159,6 +159,32 @@ def test_intervals_by_hand() -> None:
     np.testing.assert_allclose(views.intervals, np.stack([by_ratio, by_rank, by_id], axis=1))
     np.testing.assert_array_equal(views.gains, [True, False, False, False])
     np.testing.assert_allclose(views.gain_chances, 0.5)
+
+
+@pytest.mark.parametrize("with_draft", [True, False])
+def test_many_tokens_of_one_context_look_as_each_alone_does(with_draft) -> None:
+    rng = np.random.default_rng(7)
+    # Every token has a twin, which no order by mass can tell from it.
+    target, draft, wrong = np.tile(rng.dirichlet(np.ones(20), size=3) / 2, 2)
+    target[::9] = 0.0
+    target /= target.sum()
+    tokens = np.arange(40)
+    other = {"draft_probs": draft} if with_draft else {}
+    shared = view_context(target, tokens, **other, alternatives={"wrong": wrong})
+    tile = (40, 1)
+    alone = view_tokens(
+        np.tile(target, tile),
+        tokens,
+        **{name: np.tile(law, tile) for name, law in other.items()},
+        alternatives={"wrong": np.tile(wrong, tile)},
+    )
+    possible = target > 0
+    np.testing.assert_allclose(
+        shared.intervals[possible], alone.intervals[possible], rtol=0, atol=1e-12
+    )
+    for field in ("gains", "gain_chances", "ratios", "impossible"):
+        np.testing.assert_allclose(getattr(shared, field), getattr(alone, field), atol=1e-12)
+    assert shared.names == alone.names
 
 
 def test_histogram_bets_have_mean_one_over_any_cut_of_the_unit_interval() -> None:
