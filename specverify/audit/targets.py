@@ -70,6 +70,7 @@ class Target:
             info = self.implementation.describe()
             record |= {"version": info.version, "engine": info.name, "randomness": info.randomness}
             record |= {"declared": info.declared, "details": info.details}
+            record |= {"tolerance": info.tolerance}
         return record
 
 

@@ -37,6 +37,8 @@ EFFICIENCY_TESTS = len(EXPLANATIONS)
 _FITS = 0.01
 """Level under which an explanation of the passes is not named."""
 _CONFIDENCE = 0.95
+_ROUNDING = 0.5
+"""Passes that are granted whatever the arithmetic."""
 
 
 def check_transform(
@@ -159,7 +161,7 @@ def check_passes(scenario: EngineScenario, tally: Tally, terms: Terms) -> CheckR
         )
     passes, tokens, overlap = (int(total) for total in totals[:3])
     mean, variance = (float(moment) / MICRO for moment in expected[0])
-    p_value = pass_p_value(passes, mean, variance)
+    p_value = pass_p_value(passes, mean, variance, slack=_slack(terms, tokens))
     failed = terms.adjusted(p_value) <= terms.false_alarm
     spread = float(stats.norm.isf((1 - _CONFIDENCE) / 2)) * math.sqrt(variance)
     alpha, gamma = overlap / MICRO / tokens, int(np.flatnonzero(tally.arrays["gamma"])[0])
@@ -190,9 +192,9 @@ def check_passes(scenario: EngineScenario, tally: Tally, terms: Terms) -> CheckR
     )
 
 
-def pass_p_value(passes: int, mean: float, variance: float) -> float:
-    """Two-sided normal p-value of a number of passes; half a pass is granted to rounding."""
-    excess = max(0.0, abs(passes - mean) - 0.5)
+def pass_p_value(passes: int, mean: float, variance: float, *, slack: float = _ROUNDING) -> float:
+    """Two-sided normal p-value of a number of passes, so many of them granted."""
+    excess = max(0.0, abs(passes - mean) - slack)
     return float(2 * stats.norm.sf(excess / math.sqrt(max(variance, 1e-12))))
 
 
@@ -203,7 +205,7 @@ def engine_scheme_finding(tallies: Iterable[Tally], terms: Terms) -> Finding | N
     not refuted at the audit's own tiny level is no reason to name it.
     """
     seen = [t for t in tallies if t.total("passes")]
-    fits = [_fit(seen, which) for which in range(len(EXPLANATIONS))]
+    fits = [_fit(seen, which, terms) for which in range(len(EXPLANATIONS))]
     if terms.adjusted(fits[0]) > terms.false_alarm:
         return None
     best = int(np.argmax(fits))
@@ -214,12 +216,18 @@ def engine_scheme_finding(tallies: Iterable[Tally], terms: Terms) -> Finding | N
     return Finding(code="unknown-scheme", text=text)
 
 
-def _fit(tallies: list[Tally], which: int) -> float:
+def _slack(terms: Terms, tokens: int) -> float:
+    # Greedy drafts leave passes no spread at all, and rounding takes the other of two near ties.
+    return _ROUNDING + terms.tolerance * tokens
+
+
+def _fit(tallies: list[Tally], which: int, terms: Terms) -> float:
     """Smallest p-value of one explanation, corrected for the number of settings."""
-    values = [
-        pass_p_value(int(t.arrays["passes"][0]), *(t.arrays["passes-expected"][which] / MICRO))
-        for t in tallies
-    ]
+    values = []
+    for tally in tallies:
+        passes, tokens = (int(total) for total in tally.arrays["passes"][:2])
+        moments = tally.arrays["passes-expected"][which] / MICRO
+        values.append(pass_p_value(passes, *moments, slack=_slack(terms, tokens)))
     return min([1.0, *(value * len(values) for value in values)])
 
 
