@@ -9,17 +9,16 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from specverify.errors import InvalidInputError, UnsupportedRandomness
-from specverify.exact.interception import Session, interception
-from specverify.exact.lifting import LiftRequest
-from specverify.exact.outcomes import Mixture, as_mixture
-from specverify.exact.tape import ReplayDivergence, Step, Tape, activate, refuse
+from specverify.errors import InvalidInputError
+from specverify.exact.interception import interception
+from specverify.exact.outcomes import Mixture
+from specverify.exact.paths import run_again, run_path
+from specverify.exact.tape import Step, Tape
 
 __all__ = ["ExactLaw", "TvBounds", "enumerate_law", "tv_bounds"]
 
 Outcome: TypeAlias = Hashable
 Order: TypeAlias = Literal["depth", "best"]
-_Run: TypeAlias = tuple[Tape, Mixture | str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,9 +175,9 @@ def enumerate_law(
                 tally.dropped.extend(-item[0] for item in frontier)
                 break
             prefix = (heapq.heappop(frontier) if order == "best" else frontier.pop())[2]
-            tape, result = _run(fn, prefix, session)
+            tape, result = run_path(fn, prefix, session)
             if check_twice and tally.runs % check_twice == 0:
-                _run_again(fn, tape, result, session)
+                run_again(fn, tape, result, session)
             tally.add(tape, result)
             for mass, sibling in tape.siblings():
                 serial += 1
@@ -189,51 +188,3 @@ def enumerate_law(
                 else:
                     frontier.append((-mass, serial, sibling))
     return tally.law(time.process_time() - start)
-
-
-def _run(fn: Callable[[], Any], prefix: tuple[Step, ...], session: Session) -> _Run:
-    """One path: its tape, and its outcomes or the exception that it raised."""
-    while True:
-        tape = Tape(prefix)
-        outer = activate(tape)
-        result: Mixture | str
-        try:
-            session.begin_path()
-            result = as_mixture(fn())
-        except LiftRequest:
-            pass
-        except (UnsupportedRandomness, ReplayDivergence) as error:
-            raise tape.refusal or error from None
-        except Exception as error:
-            _refuse_our_own(error, session)
-            result = f"{type(error).__name__}: {error}"
-        finally:
-            activate(outer)
-        if tape.refusal is not None:
-            raise tape.refusal
-        if session.lifts.pending is not None:
-            session.lifts.grant()
-            continue
-        if len(tape.steps) < len(prefix):
-            raise ReplayDivergence(f"a path of {len(prefix)} choices ended after {len(tape.steps)}")
-        return tape, result
-
-
-def _refuse_our_own(error: Exception, session: Session) -> None:
-    """An error that the real values would not have raised is not the audited code's."""
-    text = f"{error}"
-    ours = any(name in text for name in ("Symbolic", "UnreadToken", "dtype('O')", "_LiftedFloat"))
-    if ours or (isinstance(error, TypeError) and session.lifts):
-        refuse(f"an operation that raised {type(error).__name__}", text)
-
-
-def _run_again(fn: Callable[[], Any], tape: Tape, result: Mixture | str, session: Session) -> None:
-    again, repeated = _run(fn, tuple(tape.steps), session)
-    if len(again.steps) != len(tape.steps) or repeated != result:
-        session.check_untouched()
-        raise ReplayDivergence(
-            f"the same choices gave {result!r}, then {repeated!r}: the code keeps state, or draws "
-            "from a source that is not intercepted"
-        )
-    if list(again.stream_states) != list(tape.stream_states):
-        refuse("torch.Generator", "the code builds its own generator: its draws are constants")

@@ -119,17 +119,22 @@ def one_against_many(operation: str, operands: Sequence[Any]) -> NDArray[np.bool
         left, right, less = right, left, not less
     value = _one_value(left)
     bounds = right.ravel().tolist()
-    if value is None or not all(isinstance(b, float | int) and b == b for b in bounds):
+    if value is None or not _NUMBERS.issuperset(map(type, bounds)):
         return None
-    if any(type(bound) is SymbolicReal for bound in bounds):
+    numbers = right.astype(np.float64)
+    if np.isnan(numbers).any():
         return None
-    shape = np.broadcast_shapes(left.shape, right.shape)
-    numbers = np.broadcast_to(right, shape).astype(np.float64)
-    distinct = np.unique(numbers)
-    rank = value.index_among([float(v) for v in inverse(value.form, distinct)])
-    # Bounds up to the rank are under the value; ties have probability zero.
-    above: NDArray[np.bool_] = np.searchsorted(distinct, numbers) >= rank
+    ordered = np.sort(numbers, axis=None)
+    rank = value.index_among(inverse(value.form, ordered).tolist())
+    # Bounds from that rank on are over the value; ties have probability zero.
+    above: NDArray[np.bool_] = numbers >= (ordered[rank] if rank < ordered.size else np.inf)
+    if left.ndim > above.ndim or left.size > 1:
+        shape = np.broadcast_shapes(left.shape, right.shape)
+        above = np.broadcast_to(above, shape).copy()
     return above if less else ~above
+
+
+_NUMBERS = frozenset((float, int, bool, np.float64))
 
 
 def _one_value(cells: Any) -> Any:

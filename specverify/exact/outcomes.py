@@ -13,7 +13,7 @@ from specverify.exact.reals import SymbolicReal
 from specverify.exact.tape import refuse
 from specverify.exact.tokens import UnreadToken
 
-__all__ = ["Mixture", "as_mixture"]
+__all__ = ["Mixture", "as_mixture", "frozen_outcome"]
 
 # A finite law: (outcome, probability) pairs.
 Mixture: TypeAlias = list[tuple[Any, float]]
@@ -27,11 +27,9 @@ def as_mixture(value: Any) -> Mixture:
     Raises:
         UnsupportedRandomness: If a continuous random value is returned.
     """
-    unread: dict[int, UnreadToken] = {}
-    frozen = _freeze(value, unread)
-    if not unread:
+    frozen, tokens = frozen_outcome(value)
+    if not tokens:
         return [(frozen, 1.0)]
-    tokens = list(unread.values())
     mixture = []
     for branch in itertools.product(*(token.branches() for token in tokens)):
         known = {id(token): pair[0] for token, pair in zip(tokens, branch, strict=True)}
@@ -40,6 +38,17 @@ def as_mixture(value: Any) -> Mixture:
             weight *= prob
         mixture.append((_fill(frozen, known), weight))
     return mixture
+
+
+def frozen_outcome(value: Any) -> tuple[Any, list[UnreadToken]]:
+    """``value`` as nested tuples, with the tokens in it that were never read.
+
+    Raises:
+        UnsupportedRandomness: If a continuous random value is returned.
+    """
+    unread: dict[int, UnreadToken] = {}
+    frozen = _freeze(value, unread)
+    return frozen, list(unread.values())
 
 
 _ATOMS = frozenset((int, bool, float, str, type(None)))
