@@ -7,7 +7,18 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-__all__ = ["count", "counts", "named_numbers", "nested_objects", "number"]
+__all__ = [
+    "ROUNDING",
+    "count",
+    "counts",
+    "derived_steps",
+    "named_numbers",
+    "nested_objects",
+    "number",
+]
+
+ROUNDING = 0.0051
+"""Engines print lengths and rates with two decimals or more."""
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf)"
 # A key runs up to its colon or equal sign; numbers may follow one another, comma-separated.
@@ -57,3 +68,23 @@ def nested_objects(value: Any) -> Iterator[Mapping[str, Any]]:
     elif isinstance(value, list):
         for inner in value:
             yield from nested_objects(inner)
+
+
+def derived_steps(
+    accepted: int | None, drafted: int | None, gamma: int | None, length: float | None
+) -> tuple[int | None, str]:
+    """Steps of a log that does not count them, and how they were found.
+
+    Args:
+        accepted: Accepted tokens.
+        drafted: Drafted tokens.
+        gamma: Drafted tokens of a full step.
+        length: Mean tokens a step, correction or bonus included.
+    """
+    if accepted is None or length is None or length <= 1:
+        return None, ""
+    full = drafted / gamma if drafted and gamma else 0.5
+    # Drafts may be short; they were all full if that agrees with the printed length.
+    if full == int(full) and abs(1 + accepted / full - length) <= ROUNDING:
+        return int(full), "drafted/gamma, which agrees with the mean length"
+    return round(accepted / (length - 1)), "accepted/(mean length - 1), to the nearest"

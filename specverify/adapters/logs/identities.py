@@ -7,12 +7,10 @@ from typing import TypeAlias
 
 import msgspec
 
+from specverify.adapters.logs.fields import ROUNDING
 from specverify.adapters.logs.record import SpeculationRecord
 
 __all__ = ["Identity", "broken", "check_identities"]
-
-ROUNDING = 0.0051
-"""Engines print lengths and rates with two decimals or more."""
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,13 +87,26 @@ def _details(record: SpeculationRecord) -> Found | None:
 def _length(record: SpeculationRecord) -> Found | None:
     if record.mean_length is None or record.accepted is None or not record.steps:
         return None
-    if record.source == "sglang-request" or "mean length" in record.derived.get("steps", ""):
+    if record.source == "sglang-request" or "steps" in record.derived:
         return None  # SGLang's is tokens over steps; and steps found from it prove nothing
     expected = 1 + record.accepted / record.steps
     text = f"printed {record.mean_length:g}, 1 + accepted/steps is {expected:.4g}"
-    if _near(record.mean_length, expected - 1):
-        text += ": the length without its last token, as older versions print it"
-    return _near(record.mean_length, expected), text
+    return _near(record.mean_length, expected), text + _without_last(record, expected)
+
+
+def _length_by_position(record: SpeculationRecord) -> Found | None:
+    if record.mean_length is None or not record.marginal:
+        return None
+    expected = 1 + sum(record.marginal)
+    text = f"printed {record.mean_length:g}, 1 + their sum is {expected:.4g}"
+    holds = abs(record.mean_length - expected) <= ROUNDING + 5e-4 * len(record.marginal)
+    return holds, text + _without_last(record, expected)
+
+
+def _without_last(record: SpeculationRecord, expected: float) -> str:
+    if record.mean_length is None or not _near(record.mean_length, expected - 1):
+        return ""
+    return ": the length without its last token, as older versions print it"
 
 
 def _emitted(record: SpeculationRecord) -> Found | None:
@@ -150,6 +161,8 @@ def _falling(record: SpeculationRecord) -> Found | None:
 def _marginal_sum(record: SpeculationRecord) -> Found | None:
     if not record.marginal or record.accepted is None or not record.steps:
         return None
+    if "steps" in record.derived:
+        return None
     total, expected = sum(record.marginal), record.accepted / record.steps
     text = f"they sum to {total:.4g}, accepted/steps is {expected:.4g}"
     return abs(total - expected) <= ROUNDING * len(record.marginal), text
@@ -172,6 +185,7 @@ _IDENTITIES: dict[str, Callable[[SpeculationRecord], Found | None]] = {
     "sum j h[j] = accepted": _accepted,
     "by-step lists sum to the totals": _details,
     "mean length = 1 + accepted/steps": _length,
+    "mean length = 1 + sum of marginal rates": _length_by_position,
     "mean length = tokens/steps": _emitted,
     "rate = accepted/drafted": _rate,
     "0 <= accepted <= drafted": _bounds,

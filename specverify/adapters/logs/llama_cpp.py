@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from specverify.adapters.logs.fields import count, named_numbers
+from specverify.adapters.logs.fields import count, derived_steps, named_numbers
 from specverify.adapters.logs.record import SpeculationRecord
 
 __all__ = ["read_line", "read_object"]
@@ -23,10 +23,8 @@ def read_line(line: str, label: str) -> SpeculationRecord | None:
     accepted, drafted = (int(text) for text in match.groups())
     length = found.get("mean acceptance length", [None])[0]
     marginal = tuple(v for v in found.get("acceptance rate per position", []) if v is not None)
-    steps = round(accepted / (length - 1)) if length is not None and length > 1 else None
-    derived = {}
-    if steps is not None:
-        derived["steps"] = "accepted/(mean length - 1), to the nearest"
+    steps, how = derived_steps(accepted, drafted, len(marginal) or None, length)
+    derived = {"steps": how} if steps else {}
     if marginal:
         derived["gamma"] = "number of positions"
     rate = found.get("draft acceptance") or found.get("draft acceptance rate") or [None]
@@ -41,7 +39,7 @@ def read_line(line: str, label: str) -> SpeculationRecord | None:
         mean_length=length,
         rate=rate[0],
         derived=derived,
-        cannot_tell=("steps, but as accepted/(mean length - 1)",)
+        cannot_tell=("the number of steps", "histogram of accepted tokens")
         if length is not None
         else ("steps", "gamma", "acceptance by position"),
     )

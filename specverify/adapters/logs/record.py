@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-__all__ = ["Rates", "SpeculationRecord", "rates", "tested_tokens"]
+__all__ = ["Rates", "SpeculationRecord", "rates", "count_tested"]
 
 
 class SpeculationRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,7 +87,7 @@ def rates(record: SpeculationRecord) -> Rates:
     )
 
 
-def tested_tokens(record: SpeculationRecord) -> int | None:
+def count_tested(record: SpeculationRecord) -> int | None:
     """Draft tokens whose accept test was made: those behind a rejection are not."""
     if record.step_accepted is not None and record.step_drafted is not None:
         pairs = zip(record.step_accepted, record.step_drafted, strict=False)
@@ -106,7 +106,7 @@ def _full_drafts(record: SpeculationRecord) -> bool:
 
 
 def _conditional(record: SpeculationRecord, marginal: tuple[float, ...] | None) -> float | None:
-    tested = tested_tokens(record)
+    tested = count_tested(record)
     if tested is not None:
         found = _ratio(record.accepted, tested)
     elif marginal is not None and _full_drafts(record):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specverify.adapters.logs.fields import count, named_numbers
+from specverify.adapters.logs.fields import count, derived_steps, named_numbers
 from specverify.adapters.logs.record import SpeculationRecord
 
 __all__ = ["read_line"]
@@ -23,29 +23,30 @@ def _new(text: str, label: str) -> SpeculationRecord:
     found = named_numbers(text)
     marginal = found.get("per-position acceptance rate")
     gamma = len(marginal) if marginal else None
-    drafted = count(_first(found, "drafted"))
     known = tuple(value for value in marginal or () if value is not None)
+    accepted, drafted = count(_first(found, "accepted")), count(_first(found, "drafted"))
+    length = _first(found, "mean acceptance length")
+    steps, how = derived_steps(accepted, drafted, gamma, length)
     return SpeculationRecord(
         source="vllm-log",
         label=label,
-        steps=_steps(drafted, gamma),
+        steps=steps,
         gamma=gamma,
         drafted=drafted,
-        accepted=count(_first(found, "accepted")),
+        accepted=accepted,
         marginal=known if gamma and len(known) == gamma else None,
-        mean_length=_first(found, "mean acceptance length"),
+        mean_length=length,
         rate=_first(found, "avg draft acceptance rate"),
-        derived=_DERIVED | {"gamma": "number of positions"} if gamma else {},
-        cannot_tell=("steps, but as drafted/gamma", "histogram of accepted tokens"),
+        derived=({"steps": how} if steps else {})
+        | ({"gamma": "number of positions"} if gamma else {}),
+        cannot_tell=("the number of steps", "histogram of accepted tokens"),
     )
 
 
 def _old(text: str, label: str) -> SpeculationRecord:
     found = named_numbers(text)
-    gamma, drafted = (
-        count(_first(found, "number of speculative tokens")),
-        count(_first(found, "number of draft tokens")),
-    )
+    gamma = count(_first(found, "number of speculative tokens"))
+    drafted = count(_first(found, "number of draft tokens"))
     return SpeculationRecord(
         source="vllm-log-old",
         label=label,
@@ -56,12 +57,9 @@ def _old(text: str, label: str) -> SpeculationRecord:
         emitted=count(_first(found, "number of emitted tokens")),
         rate=_first(found, "draft acceptance rate"),
         efficiency=_first(found, "system efficiency"),
-        derived=_DERIVED if gamma else {},
-        cannot_tell=("steps, but as drafted/gamma", "acceptance by position"),
+        derived={"steps": "drafted/gamma, if every step drafted gamma tokens"} if gamma else {},
+        cannot_tell=("the number of steps", "acceptance by position"),
     )
-
-
-_DERIVED = {"steps": "drafted/gamma, if every step drafted gamma tokens"}
 
 
 def _steps(drafted: int | None, gamma: int | None) -> int | None:

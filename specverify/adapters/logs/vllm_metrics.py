@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import defaultdict
 
@@ -69,4 +70,4 @@ def _record(
 
 def _histogram(steps: int, reached: list[int]) -> tuple[int, ...]:
     counters = [steps, *reached, 0]
-    return tuple(a - b for a, b in zip(counters, counters[1:], strict=False))
+    return tuple(a - b for a, b in itertools.pairwise(counters))
