@@ -12,7 +12,7 @@ import pytest
 from specverify.adapters.logs.identities import broken, check_identities
 from specverify.adapters.logs.pooling import pooled
 from specverify.adapters.logs.reading import read_records
-from specverify.adapters.logs.record import SpeculationRecord, rates, count_tested
+from specverify.adapters.logs.record import SpeculationRecord, count_tested, rates
 from specverify.errors import InvalidInputError
 from specverify.theory.expected_tokens import expected_accepted_tokens
 

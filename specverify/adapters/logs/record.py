@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-__all__ = ["Rates", "SpeculationRecord", "rates", "count_tested"]
+__all__ = ["Rates", "SpeculationRecord", "count_tested", "rates"]
 
 
 class SpeculationRecord(msgspec.Struct, frozen=True, kw_only=True):
