@@ -8,10 +8,11 @@ from typing import overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from specverify.errors import InvalidInputError
 from specverify.theory.expected_tokens import expected_accepted_tokens
 from specverify.theory.validation import checked_cost, checked_count, checked_probability
 
-__all__ = ["optimal_gamma"]
+__all__ = ["optimal_gamma", "optimal_gamma_of_costs"]
 
 # Far above the rounding of the two products compared, far below any difference that matters.
 _DOUBT = 1e-11
@@ -100,3 +101,56 @@ def _pays_exactly(
     terms = gamma + int(bonus)
     series = (1 - alpha**terms) / (1 - alpha) if alpha != 1 else Fraction(terms)
     return alpha**terms * (gamma * c + verify_cost) > c * series
+
+
+@overload
+def optimal_gamma_of_costs(
+    alpha: float, c: float, verify_costs: ArrayLike, *, bonus: bool = ...
+) -> int: ...
+@overload
+def optimal_gamma_of_costs(
+    alpha: ArrayLike, c: ArrayLike, verify_costs: ArrayLike, *, bonus: bool = ...
+) -> NDArray[np.int64]: ...
+def optimal_gamma_of_costs(
+    alpha: ArrayLike, c: ArrayLike, verify_costs: ArrayLike, *, bonus: bool = True
+) -> int | NDArray[np.int64]:
+    """Smallest gamma of the largest speedup where the pass costs more, the longer the block.
+
+    Args:
+        alpha: Probability in [0, 1] that a draft token is accepted.
+        c: Cost of a draft step over that of a plain target step, at least 0.
+        verify_costs: Cost of the target's pass over a block of ``gamma`` drafted tokens, for
+            ``gamma = 1, 2, ...``, each above 0, shape ``(gammas,)``. Any shape of curve: a step
+            where arithmetic begins to bind makes several local maxima, so all are compared.
+        bonus: Whether a fully accepted block earns one more token.
+
+    Returns:
+        Draft lengths: an int for two numbers, else an int64 array of the broadcast shape of
+        ``alpha`` and ``c``. Floats too close to tell apart are compared as fractions.
+
+    Raises:
+        InvalidInputError: If an argument is outside its range, not finite or not of that shape.
+    """
+    verify = checked_cost("verify_costs", verify_costs, positive=True)
+    if verify.ndim != 1 or verify.size == 0:
+        raise InvalidInputError("verify_costs", f"must be one row, got shape {verify.shape}")
+    rate, step = np.broadcast_arrays(checked_probability("alpha", alpha), checked_cost("c", c))
+    gammas = np.arange(1, len(verify) + 1)
+    tokens = expected_accepted_tokens(rate[..., None], gammas, bonus=bonus)
+    speedups = tokens / (gammas * step[..., None] + verify)
+    near = speedups >= (1 - _DOUBT) * speedups.max(axis=-1, keepdims=True)
+    best: NDArray[np.int64] = np.asarray(near.argmax(axis=-1) + 1, dtype=np.int64)
+    for place in np.argwhere(near.sum(axis=-1) > 1):
+        at = tuple(place)
+        numbers = Fraction(float(rate[at])), Fraction(float(step[at]))
+        rivals = [int(gamma) for gamma in gammas[near[at]]]
+        exact = [_speedup_exactly(gamma, *numbers, verify, bonus=bonus) for gamma in rivals]
+        best[at] = rivals[exact.index(max(exact))]
+    return best if best.ndim else int(best)
+
+
+def _speedup_exactly(
+    gamma: int, alpha: Fraction, c: Fraction, verify: NDArray[np.float64], *, bonus: bool
+) -> Fraction:
+    series = sum((alpha**power for power in range(gamma + int(bonus))), Fraction(0))
+    return series / (gamma * c + Fraction(float(verify[gamma - 1])))
