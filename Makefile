@@ -11,7 +11,7 @@ PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check install -c const
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format study clean
+.PHONY: help demo test lint format study report clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +37,10 @@ format: $(VENV)/.installed-dev  ## let ruff rewrite the sources
 study: $(VENV)/.installed  ## set up, then run the longer statistical studies
 	@echo "==> studies: tests marked 'study'"
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m study
+
+report: $(VENV)/.installed  ## set up, then run the quick studies and draw everything in reports/
+	@echo "==> report: a few minutes"
+	@$(BIN)/python simulations/make_report.py
 
 clean:  ## remove the virtual environment, caches and runs
 	rm -rf $(VENV) runs .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

@@ -84,7 +84,7 @@ FIGURES = (
         "emitted_length",
     ),
     FigureKind(
-        "emitted_length",
+        "block_lengths",
         "How many tokens a block of the sampler emits",
         "Bars: exact law of the standard rule. Dots: blocks of real verifiers, with intervals that"
         " hold together at 95 % for each. resample_from_target is as fast as it should be: its"

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
-from specverify.report.plots.style import MUTED, canvas, series, styled
+from specverify.report.plots.common import dots
+from specverify.report.plots.style import MUTED, canvas, styled
 from specverify.results import CheckResult
 
 __all__ = ["MOST", "Bound", "draw"]
@@ -32,15 +33,15 @@ def draw(bounds: Sequence[Bound]) -> Figure:
     """
     shown = sorted(bounds, key=lambda one: -(one.check.tv.high or 0) if one.check.tv else 0)[:MOST]
     places = np.arange(len(shown), 0, -1)
-    look = series(0)
     figure, axes = canvas(height=1.5 + 0.22 * len(shown))
     for place, (_, check) in zip(places, shown, strict=True):
         tv = check.tv
         if tv is None:
             continue
-        axes.plot([tv.low or 0, tv.high], [place, place], color=look.color, linewidth=1.6)
-        if tv.estimate is not None:
-            axes.plot([tv.estimate], [place], marker=look.marker, color=look.color)
+        low, high = tv.low or 0.0, tv.high or 0.0
+        middle = (low + high) / 2 if tv.estimate is None else tv.estimate
+        mark = "none" if tv.estimate is None else "o"
+        dots(axes, [place], [middle], ([low], [high]), horizontal=True, fmt=mark)
         if check.detectable_tv is not None:
             ends = [place - 0.35, place + 0.35]
             axes.plot([check.detectable_tv] * 2, ends, color=MUTED, linewidth=2)

@@ -7,7 +7,8 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from specverify.report.plots.style import MUTED, canvas, series, styled
+from specverify.report.plots.common import dots
+from specverify.report.plots.style import MUTED, canvas, styled
 
 __all__ = ["draw"]
 
@@ -41,14 +42,14 @@ def draw(study: Mapping[str, Any]) -> Figure:
 
 
 def _panel(axes: Any, entries: list[tuple[str, float, Mapping[str, Any]]]) -> None:
-    height, color = len(entries), series(0).color
+    height = len(entries)
     for place, (_, promised, row) in enumerate(entries):
         y = height - place
         axes.plot([promised, promised], [y - 0.35, y + 0.35], color=MUTED, linewidth=2)
-        low, high = max(row["low"], _FLOOR), row["high"]
-        axes.plot([low, high], [y, y], color=color, linewidth=1.3)
-        face = color if row["hits"] else "white"  # hollow: none seen, at the edge of the axis
-        axes.plot([max(row["rate"], _FLOOR)], [y], marker="o", color=color, mfc=face, clip_on=False)
+        bounds = [max(row["low"], _FLOOR)], [row["high"]]
+        face = {} if row["hits"] else {"markerfacecolor": "white"}  # hollow: none was seen
+        middle = [max(row["rate"], _FLOOR)]
+        dots(axes, [y], middle, bounds, horizontal=True, clip_on=False, **face)
     axes.set_yticks(range(height, 0, -1), labels=[label for label, _, _ in entries])
     axes.tick_params(axis="y", labelsize=8, length=0)
     axes.set_ylim(0.3, height + 0.7)

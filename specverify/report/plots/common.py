@@ -29,15 +29,19 @@ def dots(
         x: Places, shape ``(n,)``.
         y: Estimates, same shape.
         bounds: Lower and upper bounds, same shape.
-        look: ``index`` of the series, and whatever ``errorbar`` takes.
+        look: ``index`` of the series; ``horizontal`` if the estimates go along x and ``x`` holds
+            the heights; and whatever ``errorbar`` takes.
     """
-    one = series(look.pop("index", 0))
+    one, horizontal = series(look.pop("index", 0)), look.pop("horizontal", False)
     low, high = (np.asarray(bound, dtype=np.float64) for bound in bounds)
     middle = np.asarray(y, dtype=np.float64)
     # Rounding may put an estimate a hair outside bounds that it touches.
     reach = np.clip([middle - low, high - middle], 0, None)
     style = {"fmt": one.marker, "color": one.color, "elinewidth": 1.2, "capthick": 1.0}
-    axes.errorbar(x, middle, yerr=reach, **(style | look))
+    if horizontal:
+        axes.errorbar(middle, x, xerr=reach, **(style | look))
+    else:
+        axes.errorbar(x, middle, yerr=reach, **(style | look))
 
 
 def reference_line(axes: Any, value: float, label: str, *, vertical: bool = False) -> None:
