@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from specverify.audit.alternatives import known_paths, known_rows
-from specverify.audit.chains import Chain, pair_law, path_law
+from specverify.audit.chains import pair_law, path_laws
 from specverify.audit.counting import pair_classes, paths_are_counted
 from specverify.audit.engines import BINS, PAIR_BINS, EngineScenario
 from specverify.audit.scenarios import Scenario
@@ -182,10 +182,10 @@ def _joint_bets(scenario: Scenario, tolerance: float) -> list[ContextBets]:
     if length < 2:
         return []
     if paths_are_counted(scenario):
-        drafted = Chain(target=chain.draft, draft=chain.target, start=chain.start)
+        target, draft = path_laws(chain, length)
         bets = ContextBets(
-            path_law(chain, length),
-            path_law(drafted, length),
+            target,
+            draft,
             alternatives=known_paths(scenario),
             tolerance=tolerance,
         )

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from specverify.distributions import acceptance_rate, check_distribution
 from specverify.errors import InvalidInputError
 
-__all__ = ["Chain", "accepted_pmf", "marginals", "pair_law", "path_law"]
+__all__ = ["Chain", "accepted_pmf", "marginals", "pair_law", "path_law", "path_laws"]
 
 Floats = NDArray[np.float64]
 
@@ -107,6 +107,12 @@ def path_law(chain: Chain, length: int) -> Floats:
         last = law.reshape(-1, chain.vocab_size)
         law = (last[:, :, None] * rows[None]).reshape(-1)
     return law
+
+
+def path_laws(chain: Chain, length: int) -> tuple[Floats, Floats]:
+    """:func:`path_law` under the target, and the same of the draft's rows."""
+    drafted = Chain(target=chain.draft, draft=chain.target, start=chain.start)
+    return path_law(chain, length), path_law(drafted, length)
 
 
 def accepted_pmf(

@@ -28,6 +28,7 @@ __all__ = [
     "entropy_p_value",
     "entropy_threshold",
     "fit_p_value",
+    "fit_statistic",
     "relative_entropy",
     "weigh",
 ]
@@ -142,25 +143,26 @@ def entropy_p_value(entropy: float, dof: int) -> float:
     return math.exp(-entropy + dof + dof * math.log(entropy / dof))
 
 
-def fit_p_value(strata: Sequence[Stratum]) -> float:
-    """How rarely honest draws fit their laws this well: the lower tail of the chi-square.
+def fit_statistic(strata: Sequence[Stratum]) -> tuple[float, int]:
+    """Chi-square of counts that may fit too well, and its degrees of freedom.
 
     Half a count is added to every gap: the chi-square of counts spread over their unit cells is
     continuous, and this is its largest value, so that exact hits do not look too rare.
 
     Args:
         strata: Counts and laws.
-
-    Returns:
-        A p-value of "the draws are independent"; 1 where there is nothing to see.
     """
     used = [s for s in strata if s.n and len(s.probs) > 1]
-    dof = sum(len(s.probs) - 1 for s in used)
     widest = 0.0
     for s in used:
         expected = np.maximum(s.n * s.probs, 1e-300)
         widest += float(np.sum((np.abs(s.counts - expected) + 0.5) ** 2 / expected))
-    return float(distributions.chi2.cdf(widest, dof)) if dof else 1.0
+    return widest, sum(len(s.probs) - 1 for s in used)
+
+
+def fit_p_value(statistic: float, dof: int) -> float:
+    """How rarely honest draws fit their laws this well: the lower tail; 1 without freedom."""
+    return float(distributions.chi2.cdf(statistic, dof)) if dof else 1.0
 
 
 def entropy_threshold(level: float, dof: int) -> float:

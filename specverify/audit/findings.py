@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 
 from specverify.audit.checks.efficiency import block_outcomes, fitting_scheme, reports_finding
+from specverify.audit.checks.exact import is_exact, record_of
+from specverify.audit.checks.fit import TOO_GOOD
 from specverify.audit.checks.transform import engine_scheme_finding
+from specverify.audit.exactly import DISCARDED, REFUSED
 from specverify.audit.scenarios import Scenario
 from specverify.audit.schemes import STANDARD, Scheme, mean_length
 from specverify.audit.suites import AnyScenario
@@ -39,13 +42,55 @@ def find_all(
         if scheme is not STANDARD:
             found.append(_scheme_finding(scheme, seen, tallies))
         found += filter(None, [reports_finding(tallies)])
+    if not found:
+        found += _rule_findings(checks)
+    found += _fit_findings(checks)
     if any(c.name.startswith("reproducible") and c.verdict is Verdict.FAIL for c in checks):
         text = "an equal seed gives different answers: randomness comes from elsewhere too"
         found.append(Finding(code="not-reproducible", text=text))
+    found += _untraced(tallies)
     if any(tally.total("trace") and tally.arrays["trace"][1] for tally in tallies.values()):
         text = "the trace's emitted tokens are not the completion"
         found.append(Finding(code="trace-differs", text=text))
     return tuple(found)
+
+
+def _rule_findings(checks: Sequence[CheckResult]) -> list[Finding]:
+    """Another rule than the standard one that counts of accepted drafts do not show."""
+    if family_verdict(checks, Family.LAW) is Verdict.FAIL:
+        return []
+    broken = [c for c in checks if c.name.startswith("rule[") and c.verdict is Verdict.FAIL]
+    if not broken:
+        return []
+    text = "drafts, accept flags and last tokens do not follow the standard rule"
+    data = {str(check.params["scenario"]): check.message for check in broken}
+    return [Finding(code="not-standard-rule", text=text, data=data)]
+
+
+def _fit_findings(checks: Sequence[CheckResult]) -> list[Finding]:
+    """Counts that no independent draws give: a fault of the experiment, whoever is to blame."""
+    coupled = {c.name: c.message for c in checks if c.params.get(TOO_GOOD)}
+    if not coupled:
+        return []
+    text = "counts fit the law too well to be independent draws: nothing is known of the law"
+    return [Finding(code="too-good-fit", text=text, data=coupled)]
+
+
+def _untraced(tallies: Mapping[str, Tally]) -> list[Finding]:
+    """Why laws were not traced, and laws that were traced and not believed."""
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for name, tally in tallies.items():
+        record = record_of(tally)
+        if record is not None and record.outcome in (DISCARDED, REFUSED):
+            reasons.setdefault((record.outcome, record.reason), []).append(name)
+    return [
+        Finding(
+            code="exact-law-discarded" if outcome == DISCARDED else "not-traced",
+            text=f"no exact law in {len(names)} scenarios: {reason}",
+            data={"scenarios": names},
+        )
+        for (outcome, reason), names in reasons.items()
+    ]
 
 
 def _scheme_finding(
@@ -92,14 +137,24 @@ def _headline(
         return f"the implementation misbehaved: {error.message}"
     if law is Verdict.FAIL:
         return _broken(checks)
+    proved = [c for c in checks if is_exact(c) and c.verdict is Verdict.PASS]
     bounds = [
         c.tv.high for c in checks if c.name.startswith("token[") and c.tv is not None and c.tv.high
     ]
     bound = f", total variation at most {max(bounds):.2g} a token" if bounds else ""
     text = {
         Verdict.PASS: "law exact as far as seen",
-        Verdict.INCONCLUSIVE: "law not refuted, more samples are needed",
+        Verdict.INCONCLUSIVE: "law not refuted, more samples are needed"
+        if not any(finding.code == "too-good-fit" for finding in findings)
+        else "law not judged",
     }.get(law, f"law: {law}")
+    if proved:
+        worst = max(c.tv.high or 0.0 for c in proved if c.tv is not None)
+        paths = sum(int(c.params["paths"]) for c in proved)
+        text += (
+            f"; proved on {len(proved)} scenarios (total variation {worst:.1g}, {paths:,} paths)"
+        )
+        bound = bound and f"{bound} on the others"
     notes = "; ".join(finding.text for finding in findings)
     return f"{text}{bound if law is Verdict.PASS else ''}" + (f"; {notes}" if notes else "")
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
+from specverify.audit.checks.fit import TOO_GOOD, doubted
 from specverify.audit.config import AuditConfig
 from specverify.results import AuditResult, CheckResult, Family, RunStatus, Verdict
 
@@ -27,18 +28,26 @@ _GRAVITY = (Verdict.ERROR, Verdict.FAIL, Verdict.XPASS, Verdict.INCONCLUSIVE, Ve
 def apply_declarations(
     checks: Iterable[CheckResult], config: AuditConfig
 ) -> tuple[CheckResult, ...]:
-    """Judge checks by what was declared: a distance that is allowed, failures that are expected."""
-    return tuple(_expected(_lossy(check, config), config) for check in checks)
+    """Judge checks by what was declared: a distance that is allowed, failures that are expected.
+
+    Before that, passes are withdrawn where all the checks together fit too well to be true.
+    """
+    judged = doubted(list(checks), config.false_alarm)
+    return tuple(_expected(_lossy(check, config), config) for check in judged)
 
 
 def _lossy(check: CheckResult, config: AuditConfig) -> CheckResult:
     declared = config.declared_tv
     if declared is None or check.family is not Family.LAW or check.tv is None:
         return check
+    if check.params.get(TOO_GOOD):
+        return check
     low, high = check.tv.low or 0.0, check.tv.high
     if low > declared:
         text = f"total variation above {low:.3g}, declared {declared:g}"
         return replace(check, verdict=Verdict.FAIL, message=text)
+    if check.verdict is Verdict.SKIP:
+        return check  # looked at in vain: others judge this law
     if high is None or high > declared:
         text = f"{check.message}; not yet known to lie under the declared {declared:g}"
         return replace(check, verdict=Verdict.INCONCLUSIVE, message=text, diagnosis=None)

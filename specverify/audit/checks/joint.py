@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from specverify.audit.cells import merge, token_cells
-from specverify.audit.chains import Chain, pair_law, path_law
-from specverify.audit.checks.fit import Fit
+from specverify.audit.chains import pair_law, path_laws
+from specverify.audit.checks.fit import Fit, fine_cells
 from specverify.audit.counting import MAX_PATHS, pair_classes
 from specverify.audit.evidence import Stratum, detectable_tv, weigh
 from specverify.audit.scenarios import Scenario
@@ -51,7 +51,7 @@ def check_joint(
     seen = [weigh([table], confidence=terms.confidence) for table in tables]
     worst = min(range(len(seen)), key=lambda i: seen[i].p_value) if seen else None
     evidence = weigh([]) if worst is None else seen[worst]
-    fit = Fit.of(evidence.strata, terms)
+    fit = Fit.of(_fine_strata(scenario, tally), terms)
     doubt = min((len(seen) * e.chi_square_p for e in seen), default=1.0)
     verdict = fit.judged(terms.verdict(evidence.p_value, doubt, log_e=bet.log_e))
     failed = verdict is Verdict.FAIL
@@ -90,21 +90,23 @@ def check_joint(
 
 def _tables(scenario: Scenario, tally: Tally, n: int) -> list[Stratum]:
     paths, pairs = tally.get("path"), tally.get("pairs")
-    chain = scenario.chain
     if paths is not None:
-        law = path_law(chain, scenario.length)
-        draft = path_law(
-            Chain(target=chain.draft, draft=chain.target, start=chain.start), scenario.length
-        )
+        law, draft = path_laws(scenario.chain, scenario.length)
         cells = token_cells(law, draft, n, max_cells=_MAX_CELLS)
         return [Stratum(merge(paths, cells).astype(np.int64), merge(law, cells))]
     if pairs is None:
         return []
     classes = pair_classes(scenario)
     return [
-        _pooled(pairs[i].reshape(-1), pair_law(chain, i, classes).reshape(-1), n)
+        _pooled(pairs[i].reshape(-1), pair_law(scenario.chain, i, classes).reshape(-1), n)
         for i in range(scenario.length - 1)
     ]
+
+
+def _fine_strata(scenario: Scenario, tally: Tally) -> list[Stratum]:
+    """Whole completions; neighbouring pairs share tokens and are no independent strata."""
+    paths = tally.get("path")
+    return [] if paths is None else [fine_cells(paths, *path_laws(scenario.chain, scenario.length))]
 
 
 def _pooled(counts: np.ndarray, law: np.ndarray, n: int) -> Stratum:

@@ -6,7 +6,7 @@ import numpy as np
 
 from specverify.audit.cells import merge, token_cells
 from specverify.audit.chains import marginals
-from specverify.audit.checks.fit import Fit
+from specverify.audit.checks.fit import Fit, fine_cells
 from specverify.audit.evidence import Evidence, Stratum, detectable_tv, weigh
 from specverify.audit.scenarios import Scenario
 from specverify.audit.tally import Tally
@@ -90,7 +90,7 @@ def check_tokens(
         p_value = 0.0
     tv = terms.widened(together.tv if together.dof else _point_mass(scenario, tally, terms))
     doubt = min(together.chi_square_p, *(len(alone) * e.chi_square_p for e in alone))
-    fit = Fit.of(together.strata, terms)
+    fit = Fit.of(_fine_strata(scenario, tally), terms)
     verdict = fit.judged(terms.verdict(p_value, doubt, tv, log_e=bet.log_e))
     done = tally.total("token") // scenario.length
     found = detectable_tv(together.n, max(together.dof, 1), terms.level, power=terms.power)
@@ -123,6 +123,16 @@ def check_tokens(
         replay=terms.replay(scenario.name),
         case=tally.cases.get("impossible"),
     )
+
+
+def _fine_strata(scenario: Scenario, tally: Tally) -> list[Stratum]:
+    counts, chain = tally.get("token"), scenario.chain
+    if counts is None:
+        return []
+    return [
+        fine_cells(counts[i, j], chain.target[i, j], chain.draft[i, j])
+        for i, j in np.argwhere(counts.any(axis=2))
+    ]
 
 
 def _combined(together: Evidence, alone: list[Evidence]) -> float:
