@@ -59,10 +59,11 @@ def audit(
                 tell(Progress(stage="resume", done=sum(done.n for done in record.found)))
             session = Session(executor, config, seed, tell, record=record)
             session.sample()
-            if session.status is RunStatus.COMPLETE:
-                record.complete()
+            result = make_result(session, argv)
+            if result.status is RunStatus.COMPLETE:
+                record.complete()  # once it is judged: an interruption may come until then
     tell(Progress(stage="done"))
-    return make_result(session, argv)
+    return result
 
 
 def make_executor(target: Any, config: AuditConfig, seed: int) -> Executor:
