@@ -11,7 +11,10 @@ from dataclasses import dataclass, field
 from specverify.audit.forms import Form, Framework
 from specverify.errors import InvalidInputError
 
-__all__ = ["AuditConfig", "Budget"]
+__all__ = ["MODES", "AuditConfig", "Budget"]
+
+MODES = ("auto", "exact", "statistical")
+"""Ways to look at a law."""
 
 _BUDGET = re.compile(r"(?P<number>\d+(\.\d+)?)(?P<unit>s|m|k|M)?")
 _SECONDS = {"s": 1.0, "m": 60.0}
@@ -53,7 +56,8 @@ class AuditConfig:
     Attributes:
         form: How the implementation is called; found from its signature when None.
         framework: Arrays that it takes; found from its annotations when None.
-        mode: ``auto`` or ``statistical``; both sample (exact laws: ``specverify.check_exact``).
+        mode: ``exact`` traces laws and samples only what confirms them; ``statistical`` samples;
+            ``auto`` traces what it can and samples the rest.
         budget: Limits of the sampling; None samples until the verdict is in (with a ceiling).
         tv: Largest total variation that a pass may leave open, at 95 % confidence over the audit.
         false_alarm: Probability that a correct implementation fails the law, over the whole audit.
@@ -99,7 +103,7 @@ class AuditConfig:
             _between(name, getattr(self, name))
         if not 0 <= self.tolerance < 1:
             raise InvalidInputError("tolerance", f"must lie in [0, 1), got {self.tolerance}")
-        _one_of("mode", self.mode, ("auto", "statistical"))
+        _one_of("mode", self.mode, MODES)
         _one_of("expect", self.expect, ("lossless", "standard"))
         _one_of("scenarios", self.scenarios, ("default", "thorough"))
         _one_of("isolation", self.isolation, ("auto", "process", "inline"))

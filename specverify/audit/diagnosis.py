@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from specverify.audit.alternatives import known_rows
 from specverify.audit.betting import TOKEN, bets_for
 from specverify.audit.cells import merge, token_cells
+from specverify.audit.checks.exact import is_exact
 from specverify.audit.checks.rule import RuleEvidence, rule_evidence
 from specverify.audit.counting import block_number
 from specverify.audit.evidence import Stratum, entropy_p_value, relative_entropy, weigh
@@ -53,7 +54,7 @@ def diagnosed(
     Returns:
         The checks, in their order.
     """
-    failed = [c for c in checks if c.family is Family.LAW and c.verdict is Verdict.FAIL]
+    failed = [c for c in checks if _by_samples(c) and c.verdict is Verdict.FAIL]
     if not failed:
         return tuple(checks)
     fitting = _fitting_bugs(tallies) or _sharing_bugs(tallies)
@@ -63,6 +64,10 @@ def diagnosed(
         if c.name.startswith("acceptance[") and c.verdict is Verdict.FAIL
     }
     return tuple(_with_diagnosis(c, tallies, fitting, slow) if c in failed else c for c in checks)
+
+
+def _by_samples(check: CheckResult) -> bool:
+    return check.family is Family.LAW and not is_exact(check)
 
 
 def _with_diagnosis(

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from specverify.audit.betting import JOINT, TOKEN, bets_for
-from specverify.audit.checks import contract, efficiency, joint, rule, token, transform
+from specverify.audit.checks import (
+    contract,
+    efficiency,
+    exact,
+    joint,
+    rule,
+    token,
+    transform,
+    two_samples,
+)
 from specverify.audit.engines import EngineScenario
 from specverify.audit.planning import Plan
 from specverify.audit.suites import AnyScenario
 from specverify.audit.tally import Tally
 from specverify.results import CheckResult
 
-__all__ = ["judge"]
+__all__ = ["judge", "settled"]
 
 
 def judge(scenario: AnyScenario, tally: Tally, plan: Plan, look: int) -> list[CheckResult]:
@@ -28,19 +37,42 @@ def judge(scenario: AnyScenario, tally: Tally, plan: Plan, look: int) -> list[Ch
     if "skipped" in tally.cases:
         return [contract.skipped(scenario, str(tally.cases["skipped"]["reason"]))]
     law = plan.terms(scenario.name, look)
+    mode = plan.config.mode
+    traced = []
+    if mode != "statistical":
+        traced = [exact.check_exact(scenario, tally, law, only=mode == "exact")]
+    if mode == "exact" and not settled(tally):
+        return traced
+    return traced + _sampled(scenario, tally, plan, look)
+
+
+def settled(tally: Tally | None) -> bool:
+    """Whether tracing decided what samples of the law would."""
+    record = None if tally is None else exact.record_of(tally)
+    return record is not None and record.conclusive
+
+
+def _sampled(scenario: AnyScenario, tally: Tally, plan: Plan, look: int) -> list[CheckResult]:
+    """The checks of counts; those of the law only where nothing is proved."""
+    law = plan.terms(scenario.name, look)
     terms = plan.terms(scenario.name, look, efficiency=True)
     bets = bets_for(scenario, tolerance=law.tolerance).evidence(tally)
-    if isinstance(scenario, EngineScenario):
+    if isinstance(scenario, EngineScenario) and two_samples.applies(tally):
+        checks = [two_samples.check_two_samples(scenario, tally, law)]
+    elif isinstance(scenario, EngineScenario):
         checks = [
             transform.check_transform(scenario, tally, law, bet=bets[TOKEN]),
             transform.check_pairs(scenario, tally, law, bet=bets[JOINT]),
             transform.check_passes(scenario, tally, terms),
         ]
     else:
-        checks = [token.check_tokens(scenario, tally, law, bet=bets[TOKEN])]
-        if joint.applies(scenario):
+        checks = []
+        if not settled(tally):
+            checks.append(token.check_tokens(scenario, tally, law, bet=bets[TOKEN]))
+        if joint.applies(scenario) and not settled(tally):
             checks.append(joint.check_joint(scenario, tally, law, bet=bets[JOINT]))
-        checks.append(efficiency.check_length(scenario, tally, terms))
+        length = efficiency.check_length(scenario, tally, terms)
+        checks.append(exact.sharpened(length, exact.record_of(tally)))
         checks.append(efficiency.check_acceptance(scenario, tally, terms))
         checks.append(rule.check_rule(scenario, tally, terms))
     checks.append(contract.check_interface(scenario, tally, law))

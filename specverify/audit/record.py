@@ -13,6 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from specverify.audit.exact_naming import named
 from specverify.audit.findings import find_all, summarise
 from specverify.audit.forms import Form
 from specverify.audit.header import settings_of
@@ -36,7 +37,7 @@ def make_result(session: Session, argv: Sequence[str]) -> AuditResult:
     Returns:
         The result.
     """
-    checks = session.checks()
+    checks = named(session.checks(), session.tallies)
     if session.form is Form.VERIFY:
         # Known bugs are loaded where there is something to name, and not before.
         from specverify.audit.diagnosis import diagnosed

@@ -118,7 +118,8 @@ def replay(
         session = Session(executor, config, root, tell)
         for number, (name, where) in enumerate(_scenarios(checks).items()):
             tell(Progress(stage="sample", done=number, total=len(checks), scenario=name))
-            session.sample_again(name, where["look"], where["shards"])
+            exact = where.get("exact", 0)
+            session.sample_again(name, where["look"], where["shards"], exact=exact)
     found = {check.name: check for check in session.checks()}
     compared = _COMPARED if root == result.seed else ("verdict",)
     pairs = tuple(_compare(check, found[check.name], compared) for check in checks)

@@ -1,7 +1,8 @@
-"""Sampling in looks until every scenario is judged, one fails, or the budget ends."""
+"""Tracing, then sampling in looks until every scenario is judged, one fails, or the budget ends."""
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -12,9 +13,10 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from specverify.audit.config import AuditConfig
+from specverify.audit.exact_stage import exact_batches, exact_task, search_task
 from specverify.audit.executors import Executor
 from specverify.audit.forms import Form
-from specverify.audit.judges import judge
+from specverify.audit.judges import judge, settled
 from specverify.audit.ledger import Record, Unrecorded
 from specverify.audit.order import Finished, in_order
 from specverify.audit.planning import Plan, make_plan
@@ -35,7 +37,7 @@ class Progress:
     """Where an audit stands; handed to the ``progress`` callback after every shard.
 
     Attributes:
-        stage: ``load``, ``resume``, ``sample`` or ``done``.
+        stage: ``load``, ``resume``, ``trace``, ``sample`` or ``done``.
         look: Number of the look, from 0.
         done: Completions drawn in it; those on record where an audit is taken up again.
         total: Completions planned in it.
@@ -75,6 +77,7 @@ class Session:
         *,
         record: Record | None = None,
     ) -> None:
+        config = _with_tolerance(config, executor)
         self.config, self.seed = config, seed
         self.target, self.form = executor.target, executor.form
         self._executor, self._tell = executor, tell
@@ -89,6 +92,7 @@ class Session:
         self.started = datetime.now(UTC)
         self._looks: dict[str, int] = {}
         self._shards: dict[str, int] = {}
+        self._traced: dict[str, int] = {}
         self._spent = max((done.arrived for done in self.record.found), default=0.0)
         self._clock = time.monotonic()
         self._calls = 0
@@ -100,16 +104,19 @@ class Session:
         except KeyboardInterrupt:
             self.status, self.stopped = RunStatus.INTERRUPTED, "interrupted"
 
-    def sample_again(self, name: str, look: int, shards: int) -> None:
+    def sample_again(self, name: str, look: int, shards: int, *, exact: int = 0) -> None:
         """Sample the first shards of one scenario, as an earlier run did.
 
         Args:
             name: The scenario.
             look: The look that they reached.
             shards: How many.
+            exact: Completions that confirmed its traced law; 0 where it was not traced.
         """
         tasks = [task for number in range(look + 1) for task in self.plan.tasks([name], number)]
-        for finished in in_order(self._executor, tasks[:shards], self.record, self._elapsed):
+        traced = [exact_task(self.scenarios[name], exact)] if exact else []
+        again = [*traced, *tasks[:shards]]
+        for finished in in_order(self._executor, again, self.record, self._elapsed):
             self._count(finished, look)
 
     def checks(self) -> tuple[CheckResult, ...]:
@@ -127,10 +134,27 @@ class Session:
         """Seconds of sampling, those of earlier runs included."""
         return self._spent + time.monotonic() - self._clock
 
+    def _trace(self) -> list[str]:
+        """Trace what can be traced; the scenarios whose law needs samples yet."""
+        for tasks in exact_batches(self.scenarios.values(), self.config):
+            self._run_shards(tasks, 0, "trace")
+            names = [task.scenario for task in tasks if task.scenario in self.tallies]
+            failed = [name for name in names if Verdict.FAIL in self._law_verdicts(name)]
+            if failed:
+                self._run_shards([search_task(failed[0])], 0, "trace")
+                self.stopped = self.stopped or "failed"
+            if self.stopped:
+                return []
+        if self.config.mode == "exact":
+            return []
+        return [name for name in self.scenarios if not settled(self.tallies.get(name))]
+
     def _sample_looks(self) -> None:
-        names = list(self.scenarios)
+        names = self._trace()
         for look in range(LOOKS):
-            self._sample_look(names, look)
+            if not names:
+                return
+            self._run_shards(self.plan.tasks(names, look), look, "sample")
             if self.stopped:
                 return
             laws = {name: self._law_verdicts(name) for name in names}
@@ -138,14 +162,13 @@ class Session:
                 self.stopped = "failed"
                 return
             names = [name for name in names if Verdict.INCONCLUSIVE in laws[name]]
-            if not names:
-                return
 
     def _judge(self, name: str) -> Sequence[CheckResult]:
         # A scenario that was not reached has empty counts: inconclusive, and never left out.
         tally, look = self.tallies.get(name, Tally()), self._looks.get(name, 0)
         checks = judge(self.scenarios[name], tally, self.plan, look)
         reached = {"look": look, "shards": self._shards.get(name, 0)}
+        reached |= {"exact": self._traced[name]} if name in self._traced else {}
         return [
             replace(check, replay=None if check.replay is None else check.replay | reached)
             for check in checks
@@ -156,14 +179,14 @@ class Session:
         checks = apply_declarations(self._judge(name), self.config)
         return {check.verdict for check in checks if check.family is Family.LAW}
 
-    def _sample_look(self, names: Sequence[str], look: int) -> None:
-        tasks = self.plan.tasks(names, look)
+    def _run_shards(self, tasks: Sequence[Task], look: int, stage: str) -> None:
         total, done = sum(task.n for task in tasks), 0
         with closing(in_order(self._executor, tasks, self.record, self._elapsed)) as shards:
             for finished in shards:
                 self._count(finished, look)
                 done += finished.task.n
-                self._tell_of(finished.task, look, done, total)
+                name = finished.task.scenario
+                self._tell(Progress(stage=stage, look=look, done=done, total=total, scenario=name))
                 self.stopped = self._reason_to_stop(finished)
                 if self.stopped:
                     return
@@ -172,20 +195,19 @@ class Session:
         name = finished.task.scenario
         # A new sum, not the old one changed: an interruption leaves no half-counted shard.
         self.tallies[name] = merge_all([self.tallies.get(name, Tally()), finished.tally])
-        self._shards[name] = self._shards.get(name, 0) + 1
+        if finished.task.exact:
+            self._traced.setdefault(name, finished.task.n)
+        else:
+            self._shards[name] = self._shards.get(name, 0) + 1
         self._looks[name] = look
         self._calls += finished.tally.total("calls")
-
-    def _tell_of(self, task: Task, look: int, done: int, total: int) -> None:
-        event = Progress(stage="sample", look=look, done=done, total=total, scenario=task.scenario)
-        self._tell(event)
 
     def _reason_to_stop(self, finished: Finished) -> str:
         """Why no further shard counts; it depends on this shard and those before it alone."""
         if finished.tally.error is not None:
             return "error"
         name = finished.task.scenario
-        if self._watch.alarm(name, self.tallies[name]):
+        if not finished.task.exact and self._watch.alarm(name, self.tallies[name]):
             return "failed"
         budget = self.config.budget
         if budget is None:
@@ -193,6 +215,12 @@ class Session:
         late = budget.seconds is not None and finished.arrived >= budget.seconds
         spent = budget.calls is not None and self._calls >= budget.calls
         return "budget" if late or spent else ""
+
+
+def _with_tolerance(config: AuditConfig, executor: Executor) -> AuditConfig:
+    """The settings, with what the engine says of its own arithmetic where that is more."""
+    stated = float(executor.target.get("tolerance") or 0.0)
+    return dataclasses.replace(config, tolerance=max(config.tolerance, stated))
 
 
 def _chosen(executor: Executor, config: AuditConfig) -> list[AnyScenario]:

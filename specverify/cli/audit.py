@@ -36,6 +36,7 @@ def audit(
     target: options.Target,
     form: options.Form = None,
     framework: options.Framework = None,
+    mode: options.Mode = "auto",
     budget: options.Budget = None,
     tv: options.TotalVariation = 0.02,
     false_alarm: options.FalseAlarm = 1e-6,
@@ -132,6 +133,8 @@ def _run(target: str, config: AuditConfig, seed: int, storage: Storage) -> Audit
         def report(state: Progress) -> None:
             if state.stage == "sample":
                 show(f"look {state.look + 1}", state.done, state.total, state.scenario)
+            elif state.stage == "trace":
+                show("tracing", state.done, state.total, state.scenario)
             elif state.stage == "load":
                 show(f"loading {target}", 0, 0, "")
             elif state.stage == "resume":

@@ -27,6 +27,7 @@ __all__ = [
     "JunitFile",
     "MarkdownFile",
     "MemoryLimit",
+    "Mode",
     "OutFolder",
     "Scenarios",
     "Seed",
@@ -64,6 +65,12 @@ Form = Annotated[
     str | None, typer.Option(help="verify, batched, decode or generate; found out if not given.")
 ]
 Framework = Annotated[str | None, typer.Option(help="torch or numpy; found out if not given.")]
+Mode = Annotated[
+    str,
+    typer.Option(
+        help="exact traces the law path by path, statistical samples it; auto traces what it can."
+    ),
+]
 Budget = Annotated[
     str | None, typer.Option(help="The most to spend: 60s, 2m (time) or 200k, 1M (calls).")
 ]

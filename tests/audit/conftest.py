@@ -14,10 +14,11 @@ from specverify.results import AuditResult
 
 @pytest.fixture(scope="session")
 def small_audit() -> Callable[..., AuditResult]:
-    """Audit a callable or engine with little sampling; settings may be overridden."""
+    """Sample a callable or engine a little; settings may be overridden, the mode too."""
 
     def run(target: Any, *, seed: int = 0, **settings: Any) -> AuditResult:
         settings = {"gammas": (2, 3), "tv": 0.1, "isolation": "inline"} | settings
+        settings.setdefault("mode", "statistical")
         return audit(target, config=AuditConfig(**settings), seed=seed)
 
     return run

@@ -29,7 +29,7 @@ from specverify.results import AuditResult, RunStatus, Verdict
 from specverify.sampler.verify import speculative_verify
 
 PLANTED = Path(__file__).resolve().parent.parent / "planted" / "biased_numpy.py"
-SMALL = AuditConfig(framework="numpy", gammas=(3,), tv=0.1, isolation="inline")
+SMALL = AuditConfig(mode="statistical", framework="numpy", gammas=(3,), tv=0.1, isolation="inline")
 TARGET = {"name": "t", "form": "verify", "framework": "numpy", "version": None}
 HEADER = make_header(TARGET | {"fingerprint": {"source": "aa"}}, SMALL, 5)
 

@@ -78,7 +78,7 @@ def test_an_interruption_keeps_what_was_sampled(small_audit) -> None:
         if event.stage == "sample" and event.done >= 1000:
             raise KeyboardInterrupt
 
-    config = AuditConfig(framework="numpy", gammas=(3,), isolation="inline")
+    config = AuditConfig(framework="numpy", gammas=(3,), isolation="inline", mode="statistical")
     result = audit(speculative_verify, config=config, progress=interrupt)
     assert result.status is RunStatus.INTERRUPTED
     assert exit_code(result) == 130

@@ -69,7 +69,7 @@ def test_a_budget_that_is_too_small_exits_3() -> None:
 
 
 def test_a_declared_failure_that_passes_exits_4(tmp_path: Path) -> None:
-    (tmp_path / "xfails").write_text("token[same]  # known\n")
+    (tmp_path / "xfails").write_text("exact[same]  # known\n")
     assert audit("reference", *SMALL, "--xfails", tmp_path / "xfails").exit_code == 4
 
 

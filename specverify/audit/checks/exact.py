@@ -14,11 +14,16 @@ from specverify.audit.tally import Tally
 from specverify.audit.terms import Terms
 from specverify.results import CheckResult, Diagnosis, Family, Interval, Verdict
 
-__all__ = ["METHOD", "check_exact", "record_of", "sharpened"]
+__all__ = ["METHOD", "check_exact", "is_exact", "record_of", "sharpened"]
 
 METHOD = "every path of the random choices, probabilities summed; uniforms as real numbers"
 
 _SHOWN = ("dtype", "tolerance", "paths", "explored", "p_value", "exceptions", "invalid_mass")
+
+
+def is_exact(check: CheckResult) -> bool:
+    """Whether a check is one of traced laws."""
+    return check.name.startswith("exact[")
 
 
 def record_of(tally: Tally) -> ExactRecord | None:

@@ -1,0 +1,50 @@
+"""Which scenarios an audit traces before it samples, and in which order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from specverify.audit.config import AuditConfig
+from specverify.audit.planning import shard_size
+from specverify.audit.scenarios import Scenario
+from specverify.audit.suites import AnyScenario
+from specverify.audit.tracing import paths_expected
+from specverify.audit.wire import EXACT_SHARD, SEARCH_SHARD, Task
+
+__all__ = ["exact_batches", "exact_task", "search_task"]
+
+_CHEAP = 1_000
+"""Paths up to which a scenario is traced whatever the others show: they name a bug together."""
+
+_CONFIRMING, _CONFIRMING_EACH = 3_000, 500
+"""Ordinary completions that confirm the traced laws: over all scenarios, and in each at least."""
+
+
+def exact_batches(scenarios: Iterable[AnyScenario], config: AuditConfig) -> list[list[Task]]:
+    """Shards that trace, the cheap ones as a first batch; a failure in it spares the second.
+
+    Args:
+        scenarios: What is audited; engines are not traced.
+        config: Mode and the checks that are wanted.
+    """
+    if config.mode == "statistical":
+        return []
+    traced = [s for s in scenarios if isinstance(s, Scenario) and config.wants(f"exact[{s.name}]")]
+    traced.sort(key=paths_expected)
+    each = max(_CONFIRMING_EACH, math.ceil(_CONFIRMING / max(1, len(traced))))
+    cheap = [s for s in traced if paths_expected(s) <= _CHEAP]
+    rest = traced[len(cheap) :]
+    batches = [[exact_task(s, each) for s in batch] for batch in (cheap, rest)]
+    return [batch for batch in batches if batch]
+
+
+def exact_task(scenario: AnyScenario, n: int) -> Task:
+    """The shard that traces a scenario, and confirms its law by at least ``n`` completions."""
+    whole = math.ceil(n / shard_size(scenario)) * shard_size(scenario)
+    return Task(scenario=scenario.name, shard=EXACT_SHARD, n=whole, probe=True)
+
+
+def search_task(name: str) -> Task:
+    """The shard that looks for the smallest case once a scenario has failed."""
+    return Task(scenario=name, shard=SEARCH_SHARD, n=0)
