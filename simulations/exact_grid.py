@@ -1,9 +1,10 @@
 """The exact law of every reference, control and bug on a grid of small scenarios.
 
 References and controls must be lossless: exact total variation below 1e-12 in float64. A bug must
-lie exactly as far off as the zoo says: its callable is run under the tracer, and both its distance
-and its law are compared with the zoo's own enumeration, and with its closed form for the first
-token where it has one, within 1e-9. Decoders are traced over as many tokens as stay affordable.
+lie exactly as far off as the zoo says, within 1e-9: its callable is run under the tracer, its law
+is compared with the zoo's own enumeration, its distance with the zoo's in the smaller cells, and
+its first token with the closed form where there is one. Decoders are traced over as many tokens as
+stay affordable.
 
 Usage: python simulations/exact_grid.py [--quick] [--only NAME ...] [--out DIRECTORY]
 """

@@ -13,7 +13,7 @@ from exact_grid_cells import Cell
 from specverify.bugs import CONTROLS, LOSSY, ZOO, Bug, Effect, Kind
 from specverify.bugs.batches import StagedBatch, batch_law
 from specverify.bugs.catalog import temperature
-from specverify.bugs.laws import block_law, emitted_law, exact_tv, law_distance
+from specverify.bugs.laws import block_law, emitted_law, exact_tv, law_distance, target_law
 from specverify.bugs.scenes import PROMPT, Scene, rows_scene
 from specverify.bugs.staged import Rows
 from specverify.exact import ExactLaw, TracedGenerator, enumerate_law
@@ -26,6 +26,8 @@ from specverify.sampler.decode import speculative_decode
 from specverify.sampler.verify import speculative_verify
 
 LOSSLESS, AGREEMENT = 1e-12, 1e-9
+# The zoo completes every block by enumeration too, which takes longer than all the rest.
+COMPLETED_BLOCKS = 100
 # Batches are enumerated jointly, so that only small ones are.
 LARGEST_BATCH_VOCAB = 4
 
@@ -124,13 +126,11 @@ def zoo_block(bug: Bug) -> Check:
 
     def check(cell: Cell) -> Found:
         found = check_exact(verifier, cell.block, framework="numpy")
-        expected = exact_tv(bug, rows_scene(cell.target, cell.draft))
         law = block_law(verifier, cell.target, cell.draft)
-        off = [
-            abs(found.tv.low - expected),
-            abs(found.tv.high - expected),
-            law_distance(found.law.probabilities, law),
-        ]
+        off = [law_distance(found.law.probabilities, law)]
+        if cell.target.shape[1] ** len(cell.target) <= COMPLETED_BLOCKS:
+            expected = exact_tv(bug, rows_scene(cell.target, cell.draft))
+            off += [abs(found.tv.low - expected), abs(found.tv.high - expected)]
         if bug.row_law is not None:
             first = bug.row_law(cell.target[:1], cell.draft[:1])[0]
             closed = float(np.maximum(cell.target[0] - first, 0.0).sum())
@@ -143,9 +143,10 @@ def zoo_block(bug: Bug) -> Check:
 def zoo_loop(bug: Bug) -> Check:
     def check(cell: Cell) -> Found:
         scene = cell.scene
-        law = traced_loop(bug, scene)
-        off = law_distance(law.probabilities, emitted_law(bug, scene)) + law.exception_mass
-        return Found(tv=exact_tv(bug, scene), deviation=off, paths=law.paths)
+        law, expected = traced_loop(bug, scene), emitted_law(bug, scene)
+        off = law_distance(law.probabilities, expected) + law.exception_mass
+        far = law_distance(expected, target_law(bug, scene))
+        return Found(tv=far, deviation=off, paths=law.paths)
 
     return check
 

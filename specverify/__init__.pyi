@@ -13,8 +13,14 @@ from .exact.blocks import check_exact as check_exact
 from .exact.blocks import exact_block_law as exact_block_law
 from .exact.blocks import exact_verify_tv as exact_verify_tv
 from .exact.composition import compose_decode_law as compose_decode_law
+from .exact.conformance import Conformance as Conformance
+from .exact.conformance import OneDraftLaw as OneDraftLaw
+from .exact.conformance import check_conformance as check_conformance
+from .exact.conformance import exact_one_draft_law as exact_one_draft_law
 from .exact.decoding import check_exact_decode as check_exact_decode
 from .exact.decoding import exact_decode_law as exact_decode_law
+from .exact.hybrid import ConditionalLaw as ConditionalLaw
+from .exact.hybrid import exact_conditional_law as exact_conditional_law
 from .exact.law import ExactLaw as ExactLaw
 from .exact.law import enumerate_law as enumerate_law
 from .exact.law import tv_bounds as tv_bounds
