@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import itertools
+import math
 import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from specverify._arrays import to_numpy
-from specverify.distributions import acceptance_rate
 from specverify.errors import InvalidInputError
-from specverify.models.costs import Clock, Costs, measure_costs, timed
+from specverify.models.acceptance_profile import Estimate, by_context, by_position
+from specverify.models.attribution import Term, Totals, attribute
+from specverify.models.completions import Completions, Seconds, Traced
+from specverify.models.costs import Clock, Costs, Extras, measure_costs, measure_extras
 from specverify.models.pairs import Pair
 from specverify.models.threads import one_thread
-from specverify.sampler.cached import decode_cached, decode_plain_cached
 from specverify.sampler.trace import DecodeTrace
 from specverify.stats.intervals import clustered_interval
 from specverify.theory.expected_tokens import expected_accepted_tokens
-from specverify.warping import SamplingParams, warp_logits
+from specverify.warping import SamplingParams
 
 __all__ = ["PROMPTS", "Estimate", "PairMeasurement", "measure_pair"]
 
@@ -47,14 +46,6 @@ _NORMAL_95 = statistics.NormalDist().inv_cdf(0.975)
 _PLAIN = SamplingParams()
 
 
-class Estimate(NamedTuple):
-    """A number with its 95 % bounds."""
-
-    value: float
-    low: float
-    high: float
-
-
 @dataclass(frozen=True, kw_only=True)
 class PairMeasurement:
     """Speculative against plain decoding with one pair at one gamma.
@@ -74,6 +65,12 @@ class PairMeasurement:
         speculative_seconds: Speculative decoding, likewise.
         speedup: Ratio of the two; bounds allow for prompts that differ.
         predicted_speedup: Predicted tokens a pass over ``gamma c + v``.
+        predicted_speedup_bounds: The same with bounds: what the draws may do, and the spread of
+            the costs over repetitions.
+        alpha_bounds: ``alpha`` with bounds that allow for prompts that differ.
+        alpha_by_position: Conditional acceptance rate at each position of a block.
+        alpha_by_context: Acceptance rate in each quarter of the completions.
+        terms: Factors from the formula to the measured speedup, see ``attribute``.
     """
 
     gamma: int
@@ -89,6 +86,17 @@ class PairMeasurement:
     speculative_seconds: float
     speedup: Estimate
     predicted_speedup: float
+    predicted_speedup_bounds: Estimate | None = None
+    alpha_bounds: Estimate | None = None
+    alpha_by_position: tuple[Estimate, ...] = ()
+    alpha_by_context: tuple[Estimate, ...] = ()
+    terms: tuple[Term, ...] = ()
+
+    @property
+    def speedup_as_predicted(self) -> bool:
+        """Whether the measured speedup lies within the bounds of the prediction."""
+        bounds = self.predicted_speedup_bounds
+        return bounds is not None and bounds.low <= self.speedup.value <= bounds.high
 
     @property
     def as_predicted(self) -> bool:
@@ -131,7 +139,7 @@ def measure_pair(
     """
     starts = _prompts(pair, prompts)
     _check(gamma, max_new_tokens, rounds)
-    job = _Job(
+    job = Completions(
         pair=pair,
         prompts=starts,
         gamma=gamma,
@@ -139,98 +147,62 @@ def measure_pair(
         sampling=sampling,
         seed=seed,
     )
+    how: dict[str, Any] = {"gamma": gamma, "sampling": sampling, "clock": clock}
+    prompt = round(statistics.fmean(map(len, starts)))
     with one_thread():
-        costs = measure_costs(pair, gamma=gamma, sampling=sampling, clock=clock)
+        costs = measure_costs(pair, context=prompt + max_new_tokens // 2, **how)
+        extras = measure_extras(pair, prompt=prompt, **how)
         job.plain(0, 0)  # the first call also allocates and warms caches
-        plain, speculative = _seconds(job, rounds, clock)
-        traces, alpha = job.traces(rounds)
-    tokens, predicted, passes = _tokens_per_pass(traces, gamma)
+        seconds = job.seconds(rounds, clock)
+        traced = job.traced(rounds)
+    return _measurement(job, costs, extras, seconds, traced)
+
+
+def _measurement(
+    job: Completions, costs: Costs, extras: Extras, seconds: Seconds, traced: Traced
+) -> PairMeasurement:
+    gamma, length = job.gamma, job.max_new_tokens
+    tokens, predicted, passes = _tokens_per_pass(traced.traces, gamma)
+    texts = [length * len(runs) for runs in traced.traces]
+    alpha = Estimate(*clustered_interval(traced.overlaps, texts, confidence=_CONFIDENCE))
+    constant = expected_accepted_tokens(alpha.value, gamma)
+    plain, fast = statistics.fmean(seconds.plain), statistics.fmean(seconds.speculative)
     return PairMeasurement(
         gamma=gamma,
-        sampling=sampling,
-        prompts=len(starts),
+        sampling=job.sampling,
+        prompts=len(job.prompts),
         passes=passes,
-        alpha=alpha,
+        alpha=alpha.value,
         tokens_per_pass=tokens,
         predicted_tokens_per_pass=predicted,
-        iid_tokens_per_pass=expected_accepted_tokens(alpha, gamma),
+        iid_tokens_per_pass=constant,
         costs=costs,
-        plain_seconds=statistics.fmean(plain) / max_new_tokens,
-        speculative_seconds=statistics.fmean(speculative) / max_new_tokens,
-        speedup=Estimate(*clustered_interval(plain, speculative, confidence=_CONFIDENCE)),
-        predicted_speedup=predicted.value / (gamma * costs.draft_ratio + costs.verify_ratio),
+        plain_seconds=plain / length,
+        speculative_seconds=fast / length,
+        speedup=Estimate(*clustered_interval(*seconds, confidence=_CONFIDENCE)),
+        predicted_speedup=predicted.value / costs.pass_cost(gamma),
+        predicted_speedup_bounds=_predicted_speedup(predicted, costs, gamma),
+        alpha_bounds=alpha,
+        alpha_by_position=by_position(traced.traces, gamma),
+        alpha_by_context=by_context(traced.traces),
+        terms=attribute(
+            Totals.of(traced.traces, plain, fast),
+            costs,
+            extras,
+            gamma=gamma,
+            tokens_per_pass=(constant, predicted.value, tokens.value),
+        ),
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Job:
-    """The same completions, decoded in either way."""
-
-    pair: Pair
-    prompts: Sequence[Sequence[int]]
-    gamma: int
-    max_new_tokens: int
-    sampling: SamplingParams
-    seed: int
-
-    def plain(self, row: int, number: int) -> None:
-        """Complete a prompt without the draft."""
-        decode_plain_cached(
-            self.pair.target,
-            self.prompts[row],
-            max_new_tokens=self.max_new_tokens,
-            sampling=self.sampling,
-            generator=self._rng(row, number),
-        )
-
-    def speculative(
-        self, row: int, number: int, *, record_rates: bool = False
-    ) -> tuple[NDArray[np.int64], DecodeTrace]:
-        """Complete a prompt with the draft."""
-        return decode_cached(
-            self.pair.target,
-            self.pair.draft,
-            self.prompts[row],
-            gamma=self.gamma,
-            max_new_tokens=self.max_new_tokens,
-            sampling=self.sampling,
-            generator=self._rng(row, number),
-            record_rates=record_rates,
-        )
-
-    def traces(self, rounds: int) -> tuple[list[list[DecodeTrace]], float]:
-        """Traces by prompt, with rates, and the mean overlap along the completions."""
-        found: list[list[DecodeTrace]] = [[] for _ in self.prompts]
-        overlaps = []
-        for row, number in itertools.product(range(len(self.prompts)), range(rounds)):
-            tokens, trace = self.speculative(row, number, record_rates=True)
-            found[row].append(trace)
-            overlaps.append(self._overlap(self.prompts[row], tokens.tolist()))
-        return found, float(np.mean(overlaps))
-
-    def _overlap(self, prompt: Sequence[int], tokens: Sequence[int]) -> float:
-        text = np.array([[*prompt, *tokens[:-1]]])
-        laws = [
-            warp_logits(to_numpy(model.forward(text, model.new_cache())), self.sampling)
-            for model in (self.pair.target, self.pair.draft)
-        ]
-        return float(acceptance_rate(*laws)[0, len(prompt) - 1 :].mean())
-
-    def _rng(self, row: int, number: int) -> np.random.Generator:
-        return np.random.default_rng([self.seed, row, number])
-
-
-def _seconds(job: _Job, rounds: int, clock: Clock) -> tuple[list[float], list[float]]:
-    """Median seconds of each prompt, plain and speculative, the two next to each other in time."""
-    plain, speculative = [], []
-    for row in range(len(job.prompts)):
-        pairs = [
-            (timed(clock, job.plain, row, number), timed(clock, job.speculative, row, number))
-            for number in range(rounds)
-        ]
-        plain.append(statistics.median(slow for slow, _ in pairs))
-        speculative.append(statistics.median(fast for _, fast in pairs))
-    return plain, speculative
+def _predicted_speedup(tokens: Estimate, costs: Costs, gamma: int) -> Estimate:
+    """Bounds of a ratio whose parts err independently, each with bounds of its own."""
+    cost = costs.pass_cost(gamma)
+    low_cost, high_cost = costs.pass_bounds or (cost, cost)
+    value = tokens.value / cost
+    low = math.hypot(1 - tokens.low / tokens.value, max(high_cost / cost - 1, 0))
+    high = math.hypot(tokens.high / tokens.value - 1, max(1 - low_cost / cost, 0))
+    return Estimate(value, value * (1 - low), value * (1 + high))
 
 
 def _tokens_per_pass(

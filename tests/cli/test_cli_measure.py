@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from specverify.cli.main import app
+from specverify.models.pairs import shipped_directory
 
 SHORT = ["measure", "--tokens", "12", "--rounds", "1", "--gamma", "2"]
 
@@ -22,6 +24,11 @@ def test_one_record_a_gamma() -> None:
     assert 0 < record["alpha"] < 1
     assert record["speedup"]["value"] > 0
     assert "gamma 2" in shown.stderr
+    bounds = record["alpha_bounds"]
+    assert bounds["low"] <= record["alpha"] <= bounds["high"]
+    assert len(record["alpha_by_position"]) == 2
+    product = math.prod(term["factor"] for term in record["terms"])
+    assert product == pytest.approx(record["speedup"]["value"])
 
 
 def test_the_table_has_both_sides() -> None:
@@ -29,6 +36,18 @@ def test_the_table_has_both_sides() -> None:
     for said in ("tokens/pass", "predicted", "iid formula", "speedup", "predicted speedup"):
         assert said in shown.stdout
     assert "the 95 % bounds of the prediction" in shown.stdout
+    for said in ("token 2", "quarter 4 of text", "cache", "plain overhead", "measured speedup"):
+        assert said in shown.stdout
+
+
+def test_any_two_models_and_batches() -> None:
+    folder = shipped_directory()
+    names = ["--target", str(folder / "target"), "--draft", str(folder / "draft-d128")]
+    shown = CliRunner().invoke(app, [*SHORT, *names, "--batch", "1,2", "--json"])
+    assert shown.exit_code == 0, shown.output
+    found = json.loads(shown.stdout)
+    assert [(row["batch"], row["gamma"]) for row in found["costs"]] == [(1, 2), (2, 2)]
+    assert len(found["measurements"]) == 1
 
 
 @pytest.mark.parametrize(
