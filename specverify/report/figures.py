@@ -159,10 +159,13 @@ def drawn_or_reason(
     """The figure, or None and the reason for people why it is not there."""
     if kind.study is not None and kind.study not in studies:
         return None, f"the study {kind.study} was not run (no {kind.study}.json)"
+    unusable = f"{kind.study}.json does not hold what this figure shows"
+    if kind.study is not None and studies[kind.study].get("rows") == []:
+        return None, f"{unusable} (no rows)"
     try:
         return draw_figure(kind, studies), ""
     except MissingDependencyError as error:
         return None, str(error)
     except (KeyError, IndexError, TypeError, ValueError) as error:
         # A study of another version, or a file cut short, must not cost the whole page.
-        return None, f"{kind.study}.json does not hold what this figure shows ({error!r})"
+        return None, f"{unusable} ({error!r})"

@@ -68,3 +68,24 @@ def test_mistakes_exit_2(arguments: list[str], run: Path, monkeypatch: pytest.Mo
     result = CliRunner().invoke(app, ["report", *arguments])
     assert result.exit_code == 2
     assert arguments[-1] in result.stderr
+
+
+def test_several_runs_at_a_glance_and_as_one_page(run: Path, tmp_path: Path) -> None:
+    other = tmp_path / "runs" / "other"
+    other.mkdir(parents=True)
+    (other / "result.json").write_bytes((run / "result.json").read_bytes())
+    page = tmp_path / "pages" / "all.html"
+    text = shown(run, tmp_path / "runs", "--html", page)
+    assert "2 audits: 2 pass" in text
+    assert page.read_text().count("token[mixed]") == 2
+    assert len(json.loads(shown(run, other, "--json"))) == 2
+
+
+def test_a_page_of_studies_alone(tmp_path: Path) -> None:
+    (tmp_path / "power.json").write_text('{"study": "power", "rows": []}')
+    page = tmp_path / "studies.html"
+    assert shown("--html", page, "--studies", tmp_path) == ""
+    assert "power.json does not hold" in page.read_text()
+    result = CliRunner().invoke(app, ["report"])
+    assert result.exit_code == 2
+    assert "name at least one audit" in result.stderr
