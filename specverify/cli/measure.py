@@ -8,11 +8,12 @@ import typer
 
 from specverify.cli.options import AsJson, Seed, positive_integers
 from specverify.cli.progress import progress
-from specverify.cli.shell import say, say_json, say_records
+from specverify.cli.shell import note, say, say_json, say_records
 from specverify.errors import MissingDependencyError
 
 if TYPE_CHECKING:
     from specverify.models.measure import Estimate, PairMeasurement
+    from specverify.models.pairs import Pair
 
 __all__ = [
     "measure",
@@ -21,6 +22,8 @@ __all__ = [
     "measurement_sentence",
     "speedup_sentence",
 ]
+
+_PROMPTS, _PROMPT_LENGTH = 12, 8
 
 
 def measure(
@@ -69,6 +72,7 @@ def measure(
                     models,
                     gamma=size,
                     sampling=sampling,
+                    prompts=_prompts(models, seed),
                     max_new_tokens=tokens,
                     rounds=rounds,
                     seed=seed,
@@ -82,6 +86,20 @@ def measure(
         return
     _show(found)
     _show_costs(found, costs)
+
+
+def _prompts(models: Pair, seed: int) -> list[list[int]] | None:
+    """The usual prompts; random ids where there is no tokeniser to read them with."""
+    if models.tokenizer is not None:
+        return None
+    import numpy as np
+
+    note(f"{models.name} has no tokeniser: {_PROMPTS} prompts of {_PROMPT_LENGTH} random ids")
+    shape = (_PROMPTS, _PROMPT_LENGTH)
+    ids: list[list[int]] = (
+        np.random.default_rng(seed).integers(models.target.vocab_size, size=shape).tolist()
+    )
+    return ids
 
 
 def measurement_record(result: PairMeasurement) -> dict[str, Any]:

@@ -45,6 +45,7 @@ def test_any_two_models_and_batches() -> None:
     names = ["--target", str(folder / "target"), "--draft", str(folder / "draft-d128")]
     shown = CliRunner().invoke(app, [*SHORT, *names, "--batch", "1,2", "--json"])
     assert shown.exit_code == 0, shown.output
+    assert "has no tokeniser: 12 prompts of 8 random ids" in shown.stderr
     found = json.loads(shown.stdout)
     assert [(row["batch"], row["gamma"]) for row in found["costs"]] == [(1, 2), (2, 2)]
     assert len(found["measurements"]) == 1
