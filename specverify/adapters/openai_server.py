@@ -33,10 +33,12 @@ class OpenAIServer:
     Args:
         url: Base address, such as ``http://127.0.0.1:8080/v1``.
         reference: The target: ``tiny``, ``shipped``, a directory of a pair, or a model directory or
-            hub id; loaded here in float64.
+            hub id, loaded here in float64; or the address of a server that runs the same target
+            without speculation, with which samples are then compared.
         model: Name to ask for; the first that the server lists by default.
         per_request: Choices of one request. More are faster; servers count accepted drafts only
             for one.
+        vocab_size: Number of ids, where the reference is a server.
         gamma: Drafted tokens in a pass, where known: with a pair as reference, acceptance is then
             predicted.
         drafting: One of :data:`specverify.adapters.drafting.DRAFTING`: how the server drafts.
@@ -59,6 +61,7 @@ class OpenAIServer:
         reference: str | None = None,
         model: str | None = None,
         per_request: int = 1,
+        vocab_size: int | None = None,
         gamma: int | None = None,
         drafting: str = "as-target",
         prefill_emits: bool = True,
@@ -77,10 +80,14 @@ class OpenAIServer:
             raise InvalidInputError(
                 "reference", "names the model that the server runs (--reference MODEL)"
             )
-        self._client = CompletionClient(
-            url, concurrency=concurrency, timeout=timeout, patience=patience
-        )
-        self._pair, self._target = _reference(reference)
+        limits = {"concurrency": concurrency, "timeout": timeout, "patience": patience}
+        self._client = CompletionClient(url, **limits)  # type: ignore[arg-type]
+        self._plain, self._pair, self._target = None, None, None
+        if reference.startswith(("http://", "https://")):
+            self._plain = CompletionClient(reference, **limits)  # type: ignore[arg-type]
+        else:
+            self._pair, self._target = _reference(reference)
+        self._vocab = vocab_size if self._target is None else self._target.vocab_size
         self._per_request, self._drafting = per_request, drafting
         self._settings = {"per_request": per_request, "drafting": drafting, "reference": reference}
         self._gamma, self._tolerance = gamma, tolerance
@@ -96,7 +103,7 @@ class OpenAIServer:
             version=str(version.get("version") or props.get("build_info") or "unknown"),
             randomness="the server's own, a seed a request",
             declared="lossless",
-            vocab_size=self._target.vocab_size,
+            vocab_size=self._vocab,
             gamma=self._gamma if self._pair is not None else None,
             prefill_emits=self._prefill_emits,
             tolerance=self._tolerance,
@@ -117,10 +124,36 @@ class OpenAIServer:
             ImplementationRaisedError: If the server refuses, or fails for longer than the patience.
             InvalidEmissionError: If an answer is not what was asked for.
         """
+        return self._sample(self._client, (prompt, n, max_new_tokens, sampling), seed)
+
+    def sample_plain(
+        self,
+        prompt: Sequence[int],
+        n: int,
+        max_new_tokens: int,
+        sampling: SamplingParams,
+        seed: int,
+    ) -> Completions:
+        """The same from the reference server, which does not speculate.
+
+        Raises:
+            InvalidInputError: If the reference is no server.
+        """
+        if self._plain is None:
+            raise InvalidInputError("reference", "is no server")
+        return self._sample(self._plain, (prompt, n, max_new_tokens, sampling), seed)
+
+    def _sample(
+        self,
+        client: CompletionClient,
+        wanted: tuple[Sequence[int], int, int, SamplingParams],
+        seed: int,
+    ) -> Completions:
+        prompt, n, max_new_tokens, sampling = wanted
         asked = self._counts(n)
         seeds = _spaced_seeds(seed, len(asked), self._per_request)
         body = self._request(prompt, max_new_tokens, sampling)
-        answers = self._client.complete(
+        answers = client.complete(
             [body | {"n": count, "seed": s} for count, s in zip(asked, seeds, strict=True)]
         )
         tokens = np.full((n, max_new_tokens), -1, np.int64)
@@ -131,9 +164,9 @@ class OpenAIServer:
                 row += 1
         return _completions(tokens, [counts_of(answer) for answer in answers])
 
-    def reference(self) -> TargetLaw:
-        """The target's law, from our float64 evaluation of the reference model."""
-        return ModelLaw(self._target)
+    def reference(self) -> TargetLaw | None:
+        """The target's law, from our float64 evaluation of the reference; None for a server."""
+        return None if self._target is None else ModelLaw(self._target)
 
     def draft_probs(
         self, prompt: Sequence[int], tokens: NDArray[np.int64], sampling: SamplingParams
@@ -156,7 +189,9 @@ class OpenAIServer:
 
     def close(self) -> None:
         """Close the connections."""
-        self._client.close()
+        for client in (self._client, self._plain):
+            if client is not None:
+                client.close()
 
     def _request(
         self, prompt: Sequence[int], max_new_tokens: int, sampling: SamplingParams

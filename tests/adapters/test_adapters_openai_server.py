@@ -58,6 +58,17 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+@pytest.fixture(scope="module")
+def other(directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A pair whose target is the draft."""
+    place = tmp_path_factory.mktemp("other")
+    draft = load_pair(directory).draft
+    assert isinstance(draft, GPTModel)
+    for name in ("target", "draft"):
+        save_gpt(draft, place / name)
+    return place
+
+
 class Handler(BaseHTTPRequestHandler):
     """Samples the target, unless the server's plan has a fault for this request."""
 
@@ -199,8 +210,8 @@ def test_what_no_retry_cures_is_told_at_once(directory: Path) -> None:
             asked.sample([1], 1, 3, PLAIN, seed=0)
 
 
-def run(url: str, directory: Path, *, seconds: float = 60, **settings: Any) -> AuditResult:
-    config = AuditConfig(tv=0.2, isolation="inline", budget=Budget(seconds=seconds))
+def run(url: str, directory: Path, *, calls: int = 2000, **settings: Any) -> AuditResult:
+    config = AuditConfig(tv=0.2, isolation="inline", budget=Budget(calls=calls))
     fields = {"reference": directory, "model": "m"} | settings
     text = ",".join(f"{key}={value}" for key, value in fields.items())
     return audit(f"{url}#{text}", config=config)
@@ -225,12 +236,8 @@ def test_an_audit_fails_a_server_that_ignores_a_setting(directory: Path) -> None
     assert failed == ["token[filtered]"]
 
 
-def test_an_audit_fails_a_server_of_another_model(directory: Path, tmp_path: Path) -> None:
-    pair = load_pair(directory)
-    assert isinstance(pair.draft, GPTModel)
-    for name in ("target", "draft"):
-        save_gpt(pair.draft, tmp_path / name)
-    with serving(tmp_path) as server:
+def test_an_audit_fails_a_server_of_another_model(directory: Path, other: Path) -> None:
+    with serving(other) as server:
         assert run(server.url, directory).summary.law is Verdict.FAIL
 
 
