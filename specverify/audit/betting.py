@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from specverify.audit.alternatives import known_paths, known_rows
+from specverify.audit.arms import arms_log_e
 from specverify.audit.chains import pair_law, path_laws
 from specverify.audit.counting import pair_classes, paths_are_counted
 from specverify.audit.engines import BINS, PAIR_BINS, EngineScenario
@@ -159,6 +160,10 @@ class _TransformBets:
 
     def evidence(self, tally: Tally) -> dict[str, Evidence]:
         """Evidence of the transforms of tokens, and of neighbouring pairs of them."""
+        if tally.get("arms") is not None:
+            # Nothing forgives here: what a tolerance would, the bound on the distance does.
+            log_e = arms_log_e(tally) if self._exact else 0.0
+            return {TOKEN: replace(_nothing(), log_e=log_e), JOINT: _nothing()}
         counts, pairs = tally.get("transform"), tally.get("transform-pairs")
         if counts is None or pairs is None:
             return {TOKEN: _nothing(), JOINT: _nothing()}

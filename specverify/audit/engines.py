@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from specverify.audit.arms import count_arms
 from specverify.audit.calls import guarded
 from specverify.audit.explanations import (
     AS_TOLD,
@@ -120,7 +121,8 @@ class EngineSampler:
         observer: Told of every call.
 
     Raises:
-        InvalidInputError: If the engine has no law that its completions could be compared with.
+        InvalidInputError: If the engine has neither a law that its completions could be compared
+            with nor plain decoding of its own.
     """
 
     def __init__(self, target: Target, scenario: EngineScenario, observer: Observer) -> None:
@@ -128,8 +130,9 @@ class EngineSampler:
         self._scenario = scenario
         self._observer = observer
         self._law = self._engine.reference()
-        if self._law is None:
-            raise InvalidInputError("target", f"{target.name} has no target law to compare with")
+        if self._law is None and not hasattr(self._engine, "sample_plain"):
+            problem = "has no target law to compare with, and no sample_plain to compare with"
+            raise InvalidInputError("target", f"{target.name} {problem}")
         info = self._engine.describe()
         self._gamma: int | None = info.gamma
         self._vocab: int | None = info.vocab_size
@@ -156,23 +159,31 @@ class EngineSampler:
             if probe:
                 self._probe(tally, words[-1])
             for number in range(0, n, _BATCH):
-                prompt = self._prompts[number // _BATCH % len(self._prompts)]
-                drawn = self._call(prompt, min(_BATCH, n - number), words[number // _BATCH])
-                self._count(tally, prompt, drawn, rng)
+                which, size = number // _BATCH % len(self._prompts), min(_BATCH, n - number)
+                drawn = self._call(self._prompts[which], size, words[number // _BATCH])
+                if self._law is not None:
+                    self._count(tally, self._prompts[which], drawn, rng)
+                    continue
+                # A seed of its own: samples that share randomness would agree for that reason.
+                other = int(rng.integers(1 << 31))
+                plain = self._call(self._prompts[which], size, other, plain=True)
+                place = (which, len(self._prompts))
+                count_arms(tally, other, place, (drawn.tokens, plain.tokens))
         except ImplementationError as error:
             tally.fail(error)
         tally.table("calls", (1,))[0] += self._calls
         tally.seconds = time.perf_counter() - started
         return tally
 
-    def _call(self, prompt: list[int], n: int, seed: int) -> Completions:
+    def _call(self, prompt: list[int], n: int, seed: int, *, plain: bool = False) -> Completions:
         scenario = self._scenario
         arguments = (list(prompt), n, scenario.length, scenario.sampling, seed)
         case = {"scenario": scenario.name, "prompt": prompt, "n": n, "seed": seed}
         self._calls += 1
         self._observer.begin((n, seed, *prompt))
         try:
-            drawn = guarded(lambda: self._engine.sample(*arguments))
+            sample = self._engine.sample_plain if plain else self._engine.sample
+            drawn = guarded(lambda: sample(*arguments))
             self._observer.end()
             _check(drawn, n, scenario.length, self._vocab)
         except ImplementationError as error:

@@ -209,7 +209,9 @@ class Engine(Protocol):
     """A library or server that generates whole completions.
 
     An engine whose draft law is known may also have ``draft_probs(prompt, tokens, sampling)``,
-    with the arguments and the shape of :meth:`TargetLaw.probs`: acceptance is then predicted.
+    with the arguments and the shape of :meth:`TargetLaw.probs`: acceptance is then predicted. One
+    whose target's law cannot be evaluated may have ``sample_plain``, with the arguments of
+    :meth:`sample`: the same target without speculation, to compare with.
     """
 
     def describe(self) -> EngineInfo:

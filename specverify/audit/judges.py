@@ -58,7 +58,7 @@ def _sampled(scenario: AnyScenario, tally: Tally, plan: Plan, look: int) -> list
     terms = plan.terms(scenario.name, look, efficiency=True)
     bets = bets_for(scenario, tolerance=law.tolerance).evidence(tally)
     if isinstance(scenario, EngineScenario) and two_samples.applies(tally):
-        checks = [two_samples.check_two_samples(scenario, tally, law)]
+        checks = [two_samples.check_two_samples(scenario, tally, law, bet=bets[TOKEN])]
     elif isinstance(scenario, EngineScenario):
         checks = [
             transform.check_transform(scenario, tally, law, bet=bets[TOKEN]),
