@@ -118,8 +118,7 @@ def replay(
         session = Session(executor, config, root, tell)
         for number, (name, where) in enumerate(_scenarios(checks).items()):
             tell(Progress(stage="sample", done=number, total=len(checks), scenario=name))
-            exact = where.get("exact", 0)
-            session.sample_again(name, where["look"], where["shards"], exact=exact)
+            session.sample_again(name, **where)
     found = {check.name: check for check in session.checks()}
     compared = _COMPARED if root == result.seed else ("verdict",)
     pairs = tuple(_compare(check, found[check.name], compared) for check in checks)
@@ -132,7 +131,19 @@ def replay(
 
 
 def _scenarios(checks: Sequence[CheckResult]) -> dict[str, dict[str, Any]]:
-    return {str(check.params["scenario"]): check.replay or {} for check in checks}
+    """How far each scenario was taken, and whether a smallest case was looked for."""
+    searched = {check.params["scenario"] for check in checks if _is_searched(check)}
+    return {
+        name: {key: where[key] for key in ("look", "shards", "exact") if key in where}
+        | {"search": name in searched}
+        for check in checks
+        if (where := check.replay) is not None and (name := check.params["scenario"])
+    }
+
+
+def _is_searched(check: CheckResult) -> bool:
+    """Whether the case of a check is one of exact laws, which enumerating gives again."""
+    return check.case is not None and "kind" in check.case
 
 
 def _refuse_unrepeatable(result: AuditResult, checks: Sequence[CheckResult]) -> None:
@@ -165,9 +176,8 @@ def _changes(result: AuditResult, executor: Executor, config: AuditConfig) -> li
 
 
 def _compare(recorded: CheckResult, replayed: CheckResult, compared: Sequence[str]) -> Replayed:
-    differing = tuple(
-        name for name in compared if getattr(recorded, name) != getattr(replayed, name)
-    )
+    names = [*compared, "case"] if _is_searched(recorded) else compared
+    differing = tuple(name for name in names if getattr(recorded, name) != getattr(replayed, name))
     return Replayed(name=recorded.name, recorded=recorded, replayed=replayed, differing=differing)
 
 

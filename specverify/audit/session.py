@@ -104,7 +104,9 @@ class Session:
         except KeyboardInterrupt:
             self.status, self.stopped = RunStatus.INTERRUPTED, "interrupted"
 
-    def sample_again(self, name: str, look: int, shards: int, *, exact: int = 0) -> None:
+    def sample_again(
+        self, name: str, look: int, shards: int, *, exact: int = 0, search: bool = False
+    ) -> None:
         """Sample the first shards of one scenario, as an earlier run did.
 
         Args:
@@ -112,10 +114,11 @@ class Session:
             look: The look that they reached.
             shards: How many.
             exact: Completions that confirmed its traced law; 0 where it was not traced.
+            search: Whether the smallest case was looked for.
         """
         tasks = [task for number in range(look + 1) for task in self.plan.tasks([name], number)]
         traced = [exact_task(self.scenarios[name], exact)] if exact else []
-        again = [*traced, *tasks[:shards]]
+        again = [*traced, *([search_task(name)] if search else []), *tasks[:shards]]
         for finished in in_order(self._executor, again, self.record, self._elapsed):
             self._count(finished, look)
 
