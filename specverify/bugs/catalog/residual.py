@@ -110,13 +110,21 @@ def _reused_row_law(target: FloatArray, draft: FloatArray) -> FloatArray:
     accept = acceptance_probabilities(target, draft)
     residual = residual_distribution(target, draft)
     edges = np.cumsum(residual, axis=-1)
-    below = edges - residual
     law = draft * accept
-    for token in range(target.shape[-1]):
-        cut = accept[..., token, None]
-        overlap = np.clip(edges - np.maximum(below, cut), 0, None)
-        law = law + draft[..., token, None] * overlap
+    for row in np.ndindex(law.shape[:-1]):
+        # What all drafts send below t grows as the integral of their mass with p_x/q_x below it.
+        sent = _mass_beyond(draft[row], accept[row], np.append(0.0, edges[row]))
+        law[row] += np.where(residual[row] > 0, np.maximum(np.diff(sent), 0), 0)
     return np.asarray(law)
+
+
+def _mass_beyond(mass: FloatArray, cuts: FloatArray, points: FloatArray) -> FloatArray:
+    """``sum_x mass_x (t - cut_x)+`` at every point ``t``, in one sort."""
+    order = np.argsort(cuts)
+    heavier = np.append(0.0, np.cumsum(mass[order]))
+    moments = np.append(0.0, np.cumsum((mass * cuts)[order]))
+    behind = np.searchsorted(cuts[order], points)
+    return points * heavier[behind] - moments[behind]
 
 
 REUSED_UNIFORM = Bug(
