@@ -8,6 +8,7 @@ from .distributions import acceptance_probabilities as acceptance_probabilities
 from .distributions import acceptance_rate as acceptance_rate
 from .distributions import residual_distribution as residual_distribution
 from .distributions import total_variation as total_variation
+from .exact.black_box import BlackBoxKernel as BlackBoxKernel
 from .exact.blocks import ExactCheck as ExactCheck
 from .exact.blocks import check_exact as check_exact
 from .exact.blocks import exact_block_law as exact_block_law
