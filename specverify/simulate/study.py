@@ -64,12 +64,22 @@ def study_main(
     print(f"wrote {options.output} ({len(study.rows)} rows)")
 
 
-def write_study(output: Path, name: str, study: Study, *, quick: bool = False) -> None:
-    """Write a study; the same study gives the same bytes."""
+def write_study(
+    output: Path, name: str, study: Study, *, script: str | None = None, quick: bool = False
+) -> None:
+    """Write a study; the same study gives the same bytes.
+
+    Args:
+        output: The JSON file.
+        name: Name of the study.
+        study: What was found.
+        script: Name of the script in ``simulations/``, where it is not that of the study.
+        quick: Whether the study was quick.
+    """
     content = {
         "study": name,
         "title": study.title,
-        "command": f"python simulations/{name}.py" + (" --quick" if quick else ""),
+        "command": f"python simulations/{script or name}.py" + (" --quick" if quick else ""),
         "parameters": dict(study.parameters),
         "columns": dict(study.columns),
         "rows": [{key: row[key] for key in study.columns} for row in study.rows],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import runpy
 import sys
 from pathlib import Path
@@ -64,3 +65,19 @@ def test_the_reported_study_agrees_with_theory(name) -> None:
     for row in rows:
         reach = (row[f"{simulated}_high"] - row[f"{simulated}_low"]) / 2
         assert abs(row[simulated] - row[exact]) < 3 * reach  # 5.9 standard errors
+
+
+def test_the_gpt_pairs_times_are_kept_apart(tmp_path, monkeypatch) -> None:
+    found = []
+    for folder in ("first", "second"):
+        output = tmp_path / folder / "gpt_pair.json"
+        monkeypatch.setattr(sys, "argv", ["gpt_pair", "--quick", str(output)])
+        runpy.run_path(str(SIMULATIONS / "gpt_pair.py"), run_name="__main__")
+        found.append({path.name: path.read_bytes() for path in output.parent.iterdir()})
+    first, second = found
+    assert first.keys() == {"gpt_pair.json", "gpt_pair_positions.json", "gpt_pair_times.json"}
+    for name in ("gpt_pair.json", "gpt_pair_positions.json"):
+        assert first[name] == second[name]
+    for row in json.loads(first["gpt_pair_times.json"])["rows"]:
+        factors = [value for name, value in row.items() if name.startswith("factor_")]
+        assert math.prod(factors) == pytest.approx(row["speedup"])
