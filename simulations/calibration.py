@@ -1,20 +1,26 @@
 """Do the statistics keep what they promise? False alarms, coverage and power, counted.
 
-Every rate stands with its exact (Clopper-Pearson) 95 % interval. The e-processes are watched after
-every single token. ``--quick`` takes seconds and proves that the study runs; the committed report
-is the full study's.
+Every rate stands with its exact (Clopper-Pearson) 95 % interval. The e-processes are told the
+zoo's laws and are watched after every single token. Each study has a seed of its own, so one can
+be redone alone (``--study NAME``; its result is merged into the report) and the number of
+processes changes nothing. ``--quick`` takes a minute and proves that the studies run; it writes no
+report unless it is told where to.
 
-Usage: python simulations/calibration.py [--quick] [OUTPUT.json]
+Usage: python simulations/calibration.py [--quick] [--study NAME] [--workers N] [OUTPUT.json]
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
-import sys
+import multiprocessing
 import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import stats
@@ -29,11 +35,50 @@ from specverify.stats.lengths import emitted_length_test
 from specverify.stats.power import detectable_tv, tv_upper_bound
 from specverify.stats.stream import StreamBets
 from specverify.stats.synthetic import zipf_pair
-from specverify.stats.views import view_tokens
+from specverify.stats.views import TokenViews, view_context
 
-DEFAULT_OUTPUT = Path(__file__).resolve().parent.parent / "reports" / "calibration.json"
-SEED, LEVELS = 31, (1e-3, 1e-4)
-KNOWN = ("resample_from_target", "abs_residual", "accept_below_target", "temperature_on_target")
+REPORTS = Path(__file__).resolve().parent.parent / "reports"
+SEED, LEVELS = 20261129, (1e-3, 1e-4)
+VOCABS = (8, 128, 4096, 50257)
+CHUNKS = 8  # of a study's runs, each with a seed of its own
+Rows: TypeAlias = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How a study runs: quickly or in full, in how many processes, from which seed."""
+
+    quick: bool
+    workers: int
+    seed: np.random.SeedSequence
+
+    def rng(self) -> np.random.Generator:
+        """Source of what is common to all runs."""
+        return np.random.default_rng(self.seed)
+
+    def spread(self, job: Callable[[int, np.random.Generator], Any], runs: int) -> list[Any]:
+        """``job(runs of the chunk, rng)`` of every chunk, in order."""
+        sizes = [len(part) for part in np.array_split(np.arange(runs), CHUNKS)]
+        tasks = list(zip(sizes, self.seed.spawn(CHUNKS), strict=True))
+        if self.workers == 1:
+            return [_chunk(job, task) for task in tasks]
+        with multiprocessing.get_context("fork").Pool(self.workers, _keep, (job,)) as pool:
+            return pool.map(_kept_chunk, tasks, chunksize=1)
+
+
+_JOBS: list[Any] = []
+
+
+def _keep(job: Any) -> None:
+    _JOBS.append(job)
+
+
+def _kept_chunk(task: tuple[int, np.random.SeedSequence]) -> Any:
+    return _chunk(_JOBS[-1], task)
+
+
+def _chunk(job: Any, task: tuple[int, np.random.SeedSequence]) -> Any:
+    return job(task[0], np.random.default_rng(task[1]))
 
 
 def rate(hits: int, runs: int, **about: Any) -> dict[str, Any]:
@@ -41,98 +86,179 @@ def rate(hits: int, runs: int, **about: Any) -> dict[str, Any]:
     return {**about, "hits": hits, "runs": runs, "rate": hits / runs, "low": low, "high": high}
 
 
-def known_laws(target: Any, draft: Any) -> dict[str, Any]:
+def draw(law: Any, size: int, rng: np.random.Generator) -> Any:
+    """Tokens from a law; rounding at the end of its edges never makes an excluded one."""
+    edges = np.cumsum(law)
+    return np.searchsorted(edges, rng.random(size) * edges[-1], side="right")
+
+
+@cache
+def zoo_names() -> tuple[str, ...]:
+    """Bugs of the zoo whose closed-form law is one on the vocabulary."""
+    target, draft = zipf_pair(50, np.random.default_rng(0))
+    laws = {name: bug.row_law(target, draft) for name, bug in ZOO.items() if bug.row_law}
+    return tuple(name for name, law in laws.items() if abs(np.sum(law) - 1) < 1e-9)
+
+
+def zoo_laws(target: Any, draft: Any) -> dict[str, Any]:
     laws = {"draft_emitted": draft}
-    for name in KNOWN:
+    for name in zoo_names():
         row_law = ZOO[name].row_law
         assert row_law is not None
         laws[name] = row_law(target, draft)
     return laws
 
 
-def chi_square_level(rng: np.random.Generator, quick: bool) -> list[dict[str, Any]]:
+def chi_square_level(setting: Setting) -> Rows:
     """False alarms of Pearson's test at 1e-3, raw and pooled to 10."""
-    rows = []
+    rows, rng = [], setting.rng()
     for size, n in ((128, 1000), (4096, 1000), (50257, 10_000)):
         target, _ = zipf_pair(size, rng)
-        runs = 300 if quick else 5000
-        raw = pooled = 0
-        for _ in range(runs):
-            counts = rng.multinomial(n, target)
-            raw += float(stats.chi2.sf(pearson(counts, n * target), size - 1)) <= 1e-3
-            pooled += pooled_chi_square(counts, target).p_value <= 1e-3
+        runs = 300 if setting.quick else 5000
+        found = setting.spread(partial(_chi_squares, target, n), runs)
+        raw, pooled = (sum(part) for part in zip(*found, strict=True))
         rows.append(rate(raw, runs, vocab=size, n=n, cells="raw"))
         rows.append(rate(pooled, runs, vocab=size, n=n, cells="pooled to 10"))
     return rows
 
 
-def repeated_looks(rng: np.random.Generator, quick: bool) -> list[dict[str, Any]]:
+def _chi_squares(target: Any, n: int, runs: int, rng: np.random.Generator) -> tuple[int, int]:
+    raw = pooled = 0
+    cells = pool_cells(target, n)
+    for _ in range(runs):
+        counts = np.bincount(draw(target, n, rng), minlength=len(target))
+        raw += float(stats.chi2.sf(pearson(counts, n * target), len(target) - 1)) <= 1e-3
+        pooled += pooled_chi_square(counts, target, cells=cells).p_value <= 1e-3
+    return raw, pooled
+
+
+def repeated_looks(setting: Setting) -> Rows:
     """What looking again and again does to a chi-square test at 1e-3."""
-    target, _ = zipf_pair(128, rng)
-    runs, rows = 300 if quick else 2000, []
+    target, _ = zipf_pair(128, setting.rng())
+    runs, rows = 300 if setting.quick else 2000, []
     for looks in (1, 10, 100):
-        cells = [pool_cells(target, 100 * (look + 1)) for look in range(looks)]
-        alarms = 0
-        for _ in range(runs):
-            counts = np.cumsum(rng.multinomial(100, target, size=looks), axis=0)
-            alarms += any(_alarm(c, ids, target) for c, ids in zip(counts, cells, strict=True))
+        alarms = sum(setting.spread(partial(_looks, target, looks), runs))
         rows.append(rate(alarms, runs, looks=looks))
     return rows
+
+
+def _looks(target: Any, looks: int, runs: int, rng: np.random.Generator) -> int:
+    cells = [pool_cells(target, 100 * (look + 1)) for look in range(looks)]
+    alarms = 0
+    for _ in range(runs):
+        counts = np.cumsum(rng.multinomial(100, target, size=looks), axis=0)
+        alarms += any(_alarm(c, ids, target) for c, ids in zip(counts, cells, strict=True))
+    return alarms
 
 
 def _alarm(counts: Any, cells: Any, law: Any) -> bool:
     observed, expected = cell_sums(counts, cells), counts.sum() * cell_sums(law, cells)
     statistic = pearson(observed, expected)
-    return bool(statistic >= stats.chi2.isf(1e-3, len(observed) - 1))
+    return statistic >= _chi_square_bar(len(observed) - 1)
 
 
-def watched_contexts(rng: np.random.Generator, quick: bool) -> list[dict[str, Any]]:
+@cache
+def _chi_square_bar(dof: int) -> float:
+    return float(stats.chi2.isf(1e-3, dof))
+
+
+def watched_contexts(setting: Setting) -> Rows:
     """Right engines on one context, watched after every token."""
-    rows = []
-    audits, tokens = (200, 200) if quick else (10_000, 500)
-    for size in (8, 128, 4096, 50257):
+    rows, rng = [], setting.rng()
+    audits, tokens = (200, 200) if setting.quick else (10_000, 500)
+    for size in VOCABS:
         target, draft = zipf_pair(size, rng)
-        bets = ContextBets(target, draft, alternatives=known_laws(target, draft))
-        edges = np.cumsum(target)
-        best = np.empty(audits)
-        for audit in range(audits):
-            ids = np.searchsorted(edges, rng.random(tokens) * edges[-1], side="right")
-            best[audit] = bets.path(ids).max()
+        bets = ContextBets(target, draft, alternatives=zoo_laws(target, draft))
+        best = setting.spread(partial(_context_audits, bets, target, tokens), audits)
         rows += _watched(best, vocab=size, tokens=tokens, contexts="one")
     return rows
 
 
-def watched_streams(rng: np.random.Generator, quick: bool) -> list[dict[str, Any]]:
-    """Right engines whose every token has a context of its own, watched after every token."""
-    audits, tokens, size = (50, 100, 128) if quick else (2000, 300, 128)
-    pool = [zipf_pair(size, rng) for _ in range(300)]
-    targets, drafts = (np.array(laws) for laws in zip(*pool, strict=True))
-    wrong: dict[str, list[Any]] = {name: [] for name in known_laws(*pool[0])}
-    for pair in pool:
-        for name, law in known_laws(*pair).items():
-            wrong[name].append(law)
-    tables = {name: np.array(laws) for name, laws in wrong.items()}
-    edges = np.cumsum(targets, axis=1)
-    best = np.empty(audits)
-    for audit in range(audits):
-        rows = rng.integers(0, len(pool), size=tokens)
-        ids = (edges[rows] < rng.random(tokens)[:, None]).sum(axis=1).clip(max=size - 1)
-        laws = {name: table[rows] for name, table in tables.items()}
-        views = view_tokens(targets[rows], ids, draft_probs=drafts[rows], alternatives=laws)
-        best[audit] = StreamBets(tuple(laws), groups=3).update(views, np.arange(tokens) % 3).max()
-    return _watched(best, vocab=size, tokens=tokens, contexts="300 mixed, 3 labels")
+def _context_audits(
+    bets: ContextBets, law: Any, tokens: int, audits: int, rng: np.random.Generator
+) -> list[float]:
+    drawn = draw(law, audits * tokens, rng).reshape(audits, tokens)
+    return [float(bets.path(ids).max()) for ids in drawn]
 
 
-def _watched(best: Any, **about: Any) -> list[dict[str, Any]]:
+def watched_streams(setting: Setting) -> Rows:
+    """Right engines whose every token comes from a context drawn at random, at each vocabulary."""
+    rows, rng = [], setting.rng()
+    audits, tokens, contexts = (40, 50, 5) if setting.quick else (10_000, 300, 40)
+    for size in VOCABS:
+        pool = [zipf_pair(size, rng) for _ in range(contexts)]
+        best = setting.spread(partial(_mixed_audits, pool, tokens), audits)
+        rows += _watched(best, vocab=size, tokens=tokens, contexts=f"{contexts} mixed, 3 labels")
+    return rows
+
+
+def watched_pair(setting: Setting) -> Rows:
+    """Right engines on the shipped pair: contexts are texts that its target wrote."""
+    texts, length = (2, 8) if setting.quick else (16, 64)
+    audits, tokens = (40, 50) if setting.quick else (10_000, 300)
+    pool = pair_contexts(texts, length, setting.rng())
+    best = setting.spread(partial(_mixed_audits, pool, tokens), audits)
+    about = f"{len(pool)} of the shipped pair, 3 labels"
+    return _watched(best, vocab=len(pool[0][0]), tokens=tokens, contexts=about)
+
+
+def pair_contexts(texts: int, length: int, rng: np.random.Generator) -> list[tuple[Any, Any]]:
+    """Float64 laws of the shipped target and draft after every prefix of sampled texts."""
+    import torch
+
+    from specverify.models.law import ModelLaw
+    from specverify.models.measure import PROMPTS
+    from specverify.models.pairs import load_pair
+    from specverify.warping import SamplingParams
+
+    pair = load_pair(dtype="float64")
+    assert pair.tokenizer is not None
+    prompt = pair.tokenizer.encode(PROMPTS[0])
+    laws = [ModelLaw(model) for model in (pair.target, pair.draft)]  # type: ignore[arg-type]
+    written = np.zeros((texts, 0), dtype=np.int64)
+    with torch.inference_mode():
+        for _ in range(length):
+            # The last row of a longer text is the law of the token that comes next.
+            longer = np.pad(written, ((0, 0), (0, 1)))
+            rows = laws[0].probs(prompt, longer, SamplingParams())[:, -1]
+            tokens = [draw(law, 1, rng) for law in rows]
+            written = np.concatenate([written, tokens], axis=1)
+        both = [law.probs(prompt, written, SamplingParams()) for law in laws]
+    target, draft = (rows.reshape(texts * length, -1) for rows in both)
+    return list(zip(target, draft, strict=True))
+
+
+def _mixed_audits(
+    pool: list[tuple[Any, Any]], tokens: int, audits: int, rng: np.random.Generator
+) -> list[float]:
+    """Highest evidence of each audit; tokens are viewed context by context, for all audits."""
+    contexts = rng.integers(0, len(pool), size=audits * tokens)
+    order, often = np.argsort(contexts, kind="stable"), np.bincount(contexts, minlength=len(pool))
+    views: list[TokenViews] = []
+    for (target, draft), times in zip(pool, often, strict=True):
+        ids, laws = draw(target, times, rng), zoo_laws(target, draft)
+        views.append(view_context(target, ids, draft_probs=draft, alternatives=laws))
+    names, labels, best = views[0].names, np.arange(tokens) % 3, []
+    where = np.argsort(order, kind="stable").reshape(audits, tokens)
+    fields = ("intervals", "gains", "gain_chances", "ratios", "impossible")
+    table = {field: np.concatenate([getattr(view, field) for view in views]) for field in fields}
+    for rows in where:
+        seen = TokenViews(**{field: table[field][rows] for field in fields}, names=names)
+        best.append(float(StreamBets(names, groups=3).update(seen, labels).max()))
+    return best
+
+
+def _watched(best: Iterable[list[float]], **about: Any) -> Rows:
+    highest = np.concatenate(list(best))
     return [
-        rate(int(np.sum(best >= -math.log(level))), len(best), level=level, **about)
+        rate(int(np.sum(highest >= -math.log(level))), len(highest), level=level, **about)
         for level in LEVELS
     ]
 
 
-def distances(rng: np.random.Generator, quick: bool) -> list[dict[str, Any]]:
+def distances(setting: Setting) -> Rows:
     """Power at the detectable distance, and coverage of the upper bound there."""
-    rows, n, runs = [], 20_000, 500 if quick else 10_000
+    rows, n, runs, rng = [], 20_000, 500 if setting.quick else 20_000, setting.rng()
     for cells in (2, 16, 128):
         law = np.full(cells, 1 / cells)
         tv = detectable_tv(n, cells, 1e-3, 0.95)
@@ -141,41 +267,61 @@ def distances(rng: np.random.Generator, quick: bool) -> list[dict[str, Any]]:
         found = ((counts - n * law) ** 2 / (n * law)).sum(axis=1)
         power = int(np.sum(found >= stats.chi2.isf(1e-3, cells - 1)))
         rows.append(rate(power, runs, cells=cells, tv=tv, what="power, stated 0.95"))
-        bounded = found[: runs // 5]
+        bounded = found[: runs // 2]
         covered = sum(tv_upper_bound(float(one), cells - 1, n) >= tv for one in bounded)
         about = {"cells": cells, "tv": tv, "what": "coverage of the 95 % upper bound"}
         rows.append(rate(covered, len(bounded), **about))
     return rows
 
 
-def acceptance(rng: np.random.Generator, quick: bool) -> list[dict[str, Any]]:
+def acceptance(setting: Setting) -> Rows:
     """Right engines whose alpha varies by round: lengths, hazards and intervals."""
-    runs, gamma, rounds = 100 if quick else 2000, 4, 2000
-    hits = dict.fromkeys(("hazard", "length by round", "length, pooled alpha"), 0)
-    covered = {"clustered by prompt": 0, "naive binomial": 0}
-    for _ in range(runs):
-        alphas = rng.beta(8, 2, size=rounds)
-        powers = alphas[:, None] ** np.arange(gamma + 1)
-        pmfs = powers * np.append(np.tile(1 - alphas, (gamma, 1)), np.ones((1, rounds)), axis=0).T
-        lengths = (rng.random(rounds)[:, None] > np.cumsum(pmfs, axis=1)[:, :-1]).sum(axis=1)
-        tested = np.minimum(lengths + 1, gamma)
-        flags = np.arange(gamma) < lengths[:, None]
-        mask = np.arange(gamma) < tested[:, None]
-        chances = np.tile(alphas[:, None], gamma)[mask]
-        hits["hazard"] += acceptance_test(flags[mask], chances).p_value <= 1e-3
-        hits["length by round"] += emitted_length_test(lengths, pmfs).p_value <= 1e-3
-        mean = lengths.sum() / tested.sum()
-        pooled = mean ** np.arange(gamma + 1) * np.append(np.full(gamma, 1 - mean), 1.0)
-        hits["length, pooled alpha"] += emitted_length_test(lengths, pooled).p_value <= 1e-3
-        prompts = rng.beta(8, 2, size=60)
-        trials = rng.integers(50, 150, size=60)
-        accepted = rng.binomial(trials, prompts)
-        _, low, high = clustered_interval(accepted.astype(float), trials.astype(float))
-        covered["clustered by prompt"] += low <= 0.8 <= high
-        low, high = clopper_pearson(int(accepted.sum()), int(trials.sum()))
-        covered["naive binomial"] += low <= 0.8 <= high
-    rows = [rate(count, runs, what=f"false alarms at 1e-3: {k}") for k, count in hits.items()]
-    return rows + [rate(c, runs, what=f"coverage of 95 %: {k}") for k, c in covered.items()]
+    runs = 100 if setting.quick else 10_000
+    found = np.sum(setting.spread(_acceptances, runs), axis=0).tolist()
+    return [rate(hits, runs, what=what) for hits, what in zip(found, ACCEPTANCE, strict=True)]
+
+
+ACCEPTANCE = (
+    "false alarms at 1e-3: hazard",
+    "false alarms at 1e-3: length by round",
+    "false alarms at 1e-3: length, pooled alpha",
+    "coverage of 95 %: clustered by prompt",
+    "coverage of 95 %: naive binomial",
+)
+
+
+def _acceptances(runs: int, rng: np.random.Generator) -> Any:
+    """How often each of ``ACCEPTANCE`` happened."""
+    each = [(*_length_alarms(rng), *_intervals_cover(rng)) for _ in range(runs)]
+    return np.sum(each, axis=0)
+
+
+def _length_alarms(rng: np.random.Generator, rounds: int = 2000, gamma: int = 4) -> Iterable[bool]:
+    alphas = rng.beta(8, 2, size=rounds)
+    powers = alphas[:, None] ** np.arange(gamma + 1)
+    pmfs = powers * np.append(np.tile(1 - alphas, (gamma, 1)), np.ones((1, rounds)), axis=0).T
+    lengths = (rng.random(rounds)[:, None] > np.cumsum(pmfs, axis=1)[:, :-1]).sum(axis=1)
+    tested = np.minimum(lengths + 1, gamma)
+    flags, mask = (np.arange(gamma) < ends[:, None] for ends in (lengths, tested))
+    chances = np.tile(alphas[:, None], gamma)[mask]
+    mean = lengths.sum() / tested.sum()
+    pooled = mean ** np.arange(gamma + 1) * np.append(np.full(gamma, 1 - mean), 1.0)
+    tests = (
+        acceptance_test(flags[mask], chances),
+        emitted_length_test(lengths, pmfs),
+        emitted_length_test(lengths, pooled),
+    )
+    return [test.p_value <= 1e-3 for test in tests]
+
+
+def _intervals_cover(rng: np.random.Generator, clusters: int = 60) -> Iterable[bool]:
+    """Prompts of unequal rates around 0.8 and of unequal lengths."""
+    prompts = rng.beta(8, 2, size=clusters)
+    trials = rng.integers(50, 150, size=clusters)
+    accepted = rng.binomial(trials, prompts)
+    _, low, high = clustered_interval(accepted.astype(float), trials.astype(float))
+    naive = clopper_pearson(int(accepted.sum()), int(trials.sum()))
+    return [low <= 0.8 <= high, naive[0] <= 0.8 <= naive[1]]
 
 
 STUDIES = (
@@ -183,25 +329,93 @@ STUDIES = (
     repeated_looks,
     watched_contexts,
     watched_streams,
+    watched_pair,
     distances,
     acceptance,
 )
 
 
-def main(output: Path, *, quick: bool) -> None:
+def asked(content: dict[str, Any]) -> list[tuple[str, str, bool]]:
+    """What was asked of a study, what was measured, and whether that is enough."""
+    lines = []
+    for name in ("watched_contexts", "watched_streams", "watched_pair"):
+        for row in content.get(name, []):
+            most = round(row["level"] * 4000) or 1 if row["level"] == 1e-3 else 1
+            what = f"V = {row['vocab']}, {row['contexts']}, level {row['level']:g}"
+            bound = f"{row['hits']} of {row['runs']}, rate <= {row['high']:.2e} (95 %)"
+            allowed = f"alarms in 10,000: at most {most}"
+            lines.append((f"{what}: {allowed}", bound, row["hits"] * 10_000 <= most * row["runs"]))
+    for row in content.get("distances", []):
+        near = 0.02 if row["what"].startswith("power") else 0.01
+        about = f"{row['what']}, {row['cells']} cells: 0.95 within {near}"
+        lines.append((about, _interval(row), abs(row["rate"] - 0.95) <= near))
+    for row in content.get("acceptance", []):
+        if "clustered" in row["what"]:
+            kept = 0.94 <= row["rate"] <= 0.96
+            lines.append((f"{row['what']}: 0.94 to 0.96", _interval(row), kept))
+    return lines
+
+
+def _interval(row: dict[str, Any]) -> str:
+    return f"{row['rate']:.4f} ({row['low']:.4f} to {row['high']:.4f})"
+
+
+def markdown(content: dict[str, Any]) -> str:
+    """The report: what was asked beside what was measured, then every study's table."""
+    lines = ["# Calibration of the statistics", "", (__doc__ or "").split("\n\n")[1], ""]
+    lines += ["| asked | measured | holds |", "|---|---|---|"]
+    lines += [f"| {a} | {m} | {'yes' if ok else 'NO'} |" for a, m, ok in asked(content)]
+    for study in STUDIES:
+        rows = content.get(study.__name__, [])
+        if not rows:
+            continue
+        lines += ["", f"## {study.__name__}", "", str(study.__doc__), ""]
+        lines += [f"`python simulations/calibration.py --study {study.__name__}`, seed {SEED}", ""]
+        lines += ["| " + " | ".join(rows[0]) + " |", "|---" * len(rows[0]) + "|"]
+        lines += ["| " + " | ".join(map(_cell, row.values())) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def merged(output: Path | None, name: str, rows: Rows, *, seconds: float, quick: bool) -> Any:
+    """Put a study's rows into the report, at once, beside the studies that are there."""
     content: dict[str, Any] = {"study": "calibration", "quick": quick, "seed": SEED, "seconds": {}}
-    generators = np.random.default_rng(SEED).spawn(len(STUDIES))
-    for study, rng in zip(STUDIES, generators, strict=True):
+    if output is not None and output.exists():
+        content |= json.loads(output.read_text())
+    content |= {name: rows, "quick": quick, "seed": SEED}
+    content["seconds"][name] = round(seconds, 1)
+    if output is not None:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text(json.dumps(content, indent=1) + "\n")
+        output.with_suffix(".md").write_text(markdown(content))
+    return content
+
+
+def main(output: Path | None, *, quick: bool, only: str | None, workers: int) -> None:
+    seeds = np.random.SeedSequence(SEED).spawn(len(STUDIES))
+    for study, seed in zip(STUDIES, seeds, strict=True):
+        if only not in (None, study.__name__):
+            continue
         begin = time.perf_counter()
-        content[study.__name__] = study(rng, quick)
-        content["seconds"][study.__name__] = round(time.perf_counter() - begin, 1)
-        print(study.__name__, f"{content['seconds'][study.__name__]} s", flush=True)
-        for row in content[study.__name__]:
-            print("  ", {k: f"{v:.4g}" if isinstance(v, float) else v for k, v in row.items()})
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(json.dumps(content, indent=1) + "\n")
+        rows = study(Setting(quick, workers, seed))
+        seconds = time.perf_counter() - begin
+        merged(output, study.__name__, rows, seconds=seconds, quick=quick)
+        print(study.__name__, f"{seconds:.1f} s", flush=True)
+        for row in rows:
+            print("  ", {key: _cell(value) for key, value in row.items()}, flush=True)
 
 
 if __name__ == "__main__":
-    arguments = [argument for argument in sys.argv[1:] if argument != "--quick"]
-    main(Path(arguments[0]) if arguments else DEFAULT_OUTPUT, quick="--quick" in sys.argv)
+    parser = argparse.ArgumentParser(description="False alarms, coverage and power, counted.")
+    parser.add_argument("output", nargs="?", type=Path, help="reports/calibration.json by default")
+    parser.add_argument("--quick", action="store_true", help="few runs, no report by default")
+    names = [study.__name__ for study in STUDIES]
+    parser.add_argument("--study", choices=names, help="redo one, keep the report's others")
+    parser.add_argument("--workers", type=int, default=1, help="processes; changes no figure")
+    options = parser.parse_args()
+    default = None if options.quick else REPORTS / "calibration.json"
+    path = options.output or default
+    main(path, quick=options.quick, only=options.study, workers=options.workers)

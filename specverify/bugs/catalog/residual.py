@@ -124,7 +124,8 @@ def _mass_beyond(mass: FloatArray, cuts: FloatArray, points: FloatArray) -> Floa
     heavier = np.append(0.0, np.cumsum(mass[order]))
     moments = np.append(0.0, np.cumsum((mass * cuts)[order]))
     behind = np.searchsorted(cuts[order], points)
-    return points * heavier[behind] - moments[behind]
+    beyond: FloatArray = points * heavier[behind] - moments[behind]
+    return beyond
 
 
 REUSED_UNIFORM = Bug(
