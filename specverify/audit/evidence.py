@@ -14,11 +14,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 from scipy import optimize, special
 from scipy import stats as distributions
 
 from specverify.results import Interval
+from specverify.stats.intervals import clopper_pearson
 from specverify.stats.power import tv_upper_bound
 
 __all__ = [
@@ -29,12 +31,14 @@ __all__ = [
     "entropy_threshold",
     "fit_p_value",
     "fit_statistic",
+    "point_mass_tv",
     "relative_entropy",
     "weigh",
 ]
 
 Floats = NDArray[np.float64]
 _LARGE = 1e4
+_REFUTED = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +88,12 @@ class Evidence:
         """Mean total variation over cells, with its bounds; empty where nothing was seen."""
         if not self.n:
             return Interval()
-        return _total_variation(self.strata, self.chi_square, self.confidence)
+        found = _total_variation(self.strata, self.chi_square, self.confidence)
+        # The chi-square's bound is tight near the law alone; far from it the counts' own distance
+        # bounds better (a lossy scheme that declares how far off it is needs that).
+        if self.p_value > _REFUTED or found.high is None:
+            return found
+        return replace(found, high=min(found.high, _direct_bound(self.strata, self.confidence)))
 
 
 def weigh(strata: Sequence[Stratum], *, confidence: float = 0.95) -> Evidence:
@@ -188,6 +197,20 @@ def detectable_tv(n: int, dof: int, level: float, *, power: float = 0.9) -> floa
     return min(1.0, 0.5 * math.sqrt(noncentrality / n)) if n else 1.0
 
 
+def point_mass_tv(wrong: int, n: int, *, confidence: float) -> Interval:
+    """Total variation from a law with one outcome: the probability of any other.
+
+    Args:
+        wrong: Observations of other outcomes.
+        n: Observations.
+        confidence: Coverage of each side's bound.
+    """
+    if not n:
+        return Interval()
+    low, high = clopper_pearson(wrong, n, confidence=2 * confidence - 1)
+    return Interval(estimate=wrong / n, low=low, high=high, confidence=confidence)
+
+
 def _upper_bound(statistic: float, dof: int, n: int, confidence: float) -> float:
     if statistic < _LARGE:
         return tv_upper_bound(statistic, dof, n, confidence)
@@ -230,3 +253,15 @@ def _total_variation(strata: Sequence[Stratum], statistic: float, confidence: fl
         high=_upper_bound(statistic, dof, n, confidence),
         confidence=confidence,
     )
+
+
+def _direct_bound(strata: Sequence[Stratum], confidence: float) -> float:
+    """The counts' distance, the most that counts lie off their own law on average, and a slack.
+
+    The mean distance of ``n`` counts from their law is at most ``sqrt((cells - 1) / n) / 2``,
+    whatever the law; one observation moves it by ``1 / n`` at most (McDiarmid's inequality).
+    """
+    n = sum(s.n for s in strata)
+    distance = sum(0.5 * float(np.abs(s.counts - s.n * s.probs).sum()) for s in strata) / n
+    noise = sum(0.5 * math.sqrt(s.n * (len(s.probs) - 1)) for s in strata) / n
+    return min(1.0, distance + noise + math.sqrt(-math.log(1 - confidence) / (2 * n)))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from specverify.audit.forms import Form
 from specverify.audit.scenarios import Scenario, scenarios
-from specverify.bugs import Bug
+from specverify.bugs import Bug, Kind
 from specverify.bugs.laws import exact_tv
+from specverify.bugs.loops import StagedDecoder
 from specverify.bugs.scenes import PROMPT, Scene
 
 __all__ = ["GAMMAS", "distance_to_declare"]
@@ -15,14 +18,17 @@ GAMMAS = (3,)
 
 
 def distance_to_declare(bug: Bug, suite: str) -> float:
-    """Largest exact total variation of a member's blocks over the scenarios of the audit.
+    """Largest exact total variation of a member's completions over the scenarios of the audit.
+
+    Blocks follow each other until the completion is full, as the audit calls them.
 
     Args:
         bug: A block verifier.
         suite: ``default`` or ``thorough``.
     """
     chosen = [s for s in scenarios(Form.VERIFY, suite) if s.gamma in GAMMAS and s.vocab_size < 10]
-    return max(exact_tv(bug, _as_scene(scenario)) for scenario in chosen)
+    loop = replace(bug, kind=Kind.DECODE, callable=StagedDecoder(verifier=bug.callable))
+    return max(exact_tv(loop, _as_scene(scenario)) for scenario in chosen)
 
 
 def _as_scene(scenario: Scenario) -> Scene:

@@ -8,6 +8,7 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from specverify._arrays import FloatArray
 from specverify.bugs import Bug, Kind
@@ -123,7 +124,7 @@ def _pair(bug: Bug) -> Laws:
 
 
 @cache
-def _laws_on(kind: Kind, scene: str) -> dict[str, FloatArray]:
+def _laws_on(kind: Kind, scene: str) -> dict[str, NDArray[np.float64]]:
     """Laws of the members that live on a scene, over the outcomes that any of them gives."""
     pairs = {
         bug.name: _pair(bug)
@@ -147,9 +148,9 @@ def _bets(kind: Kind, scene: str) -> ContextBets:
     return ContextBets(right, alternatives=wrong)
 
 
-def _normalised(masses: Sequence[float]) -> FloatArray:
+def _normalised(masses: Sequence[float]) -> NDArray[np.float64]:
     law = np.array(masses)
-    total: FloatArray = law / law.sum()
+    total: NDArray[np.float64] = law / law.sum()
     return total
 
 

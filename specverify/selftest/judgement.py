@@ -106,7 +106,7 @@ def _name(sighting: Sighting, bug: Bug) -> str:
         return bug.name
     if bug.name in sighting.siblings:
         return f"beside {sighting.named}"
-    return sighting.named or ""
+    return sighting.named or ("not named" if sighting.caught else "")
 
 
 def _efforts(bug: Bug, settings: Settings, rng: np.random.Generator) -> dict[str, Any]:

@@ -1,11 +1,11 @@
-"""In which ways each kind of member is looked at, the cheapest first."""
+"""In which ways each kind of member is looked at, the cheapest audit first."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from specverify.bugs import Bug, Effect, Kind, Stage
+from specverify.bugs import Bug, Effect, Kind, Role, Stage
 from specverify.selftest.audits import Audit
 from specverify.selftest.contexts import audit_as_engine
 from specverify.selftest.exactly import enumerate_member
@@ -22,15 +22,16 @@ _QUICK = Audit(gammas=(3,))
 _WHOLE = Audit()
 
 _WAYS: dict[Kind, tuple[Way, ...]] = {
-    Kind.VERIFY: (_QUICK, enumerate_member, inject, _WHOLE),
+    Kind.VERIFY: (_QUICK, _WHOLE, enumerate_member, inject),
     Kind.BATCHED: (_QUICK, _WHOLE),
-    Kind.DECODE: (_QUICK, audit_as_engine, enumerate_member, _WHOLE),
+    Kind.DECODE: (_QUICK, audit_as_engine, _WHOLE, enumerate_member),
     Kind.COUNTER: (check_report,),
 }
-# Roundings below 1e-3 are for the exact law; where only the speed changes, models that look one
-# token back say little.
+# Roundings below 1e-3 are for the exact law; a broken interface needs no samples; where only the
+# speed changes, models that look one token back say little.
 _FIRST: dict[Stage | Effect, Way] = {
     Stage.NUMERICS: enumerate_member,
+    Effect.CONTRACT: inject,
     Effect.EFFICIENCY: audit_as_engine,
 }
 
@@ -38,9 +39,11 @@ _FIRST: dict[Stage | Effect, Way] = {
 def ways_of(bug: Bug) -> Sequence[Way]:
     """The ways in which a member is looked at, in their order.
 
-    A bug is looked at until it is caught, a control in every way. Nothing here knows a member by
-    its name: kind, stage and effect decide.
+    A bug is looked at until it is caught, a control in every way: the short audit, which is part
+    of the whole one, is left out. Nothing here knows a member by its name: kind, stage, effect and
+    role decide.
     """
-    ways = _WAYS[bug.kind]
+    short = bug.role is Role.BUG
+    ways = tuple(way for way in _WAYS[bug.kind] if short or way is not _QUICK)
     preferred = [way for key in (bug.stage, bug.effect) if (way := _FIRST.get(key)) in ways]
     return tuple(dict.fromkeys([*filter(None, preferred), *ways]))

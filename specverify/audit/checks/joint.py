@@ -8,12 +8,12 @@ from specverify.audit.cells import merge, token_cells
 from specverify.audit.chains import pair_law, path_laws
 from specverify.audit.checks.fit import Fit, fine_cells
 from specverify.audit.counting import MAX_PATHS, pair_classes
-from specverify.audit.evidence import Stratum, detectable_tv, weigh
+from specverify.audit.evidence import Stratum, detectable_tv, point_mass_tv, weigh
 from specverify.audit.scenarios import Scenario
 from specverify.audit.tally import Tally
 from specverify.audit.terms import Terms
 from specverify.audit.tiers import Tier, outlook, told
-from specverify.results import CheckResult, Diagnosis, Family, Verdict
+from specverify.results import CheckResult, Diagnosis, Family, Interval, Verdict
 from specverify.stats import context as stats
 from specverify.stats.bets import capped_e_value
 
@@ -71,7 +71,7 @@ def check_joint(
         p_value=evidence.p_value,
         e_value=capped_e_value(bet.log_e),
         p_adjusted=terms.adjusted(evidence.p_value, bet.log_e),
-        tv=terms.widened(evidence.tv) if evidence.n else None,
+        tv=terms.widened(evidence.tv) if evidence.n else _point_mass(scenario, tally, terms),
         detectable_tv=found if evidence.n else None,
         power=terms.power,
         message=(
@@ -86,6 +86,18 @@ def check_joint(
         else None,
         replay=terms.replay(scenario.name),
     )
+
+
+def _point_mass(scenario: Scenario, tally: Tally, terms: Terms) -> Interval | None:
+    """The distance where the target has one completion alone; None where it has more."""
+    paths = tally.get("path")
+    if paths is None:
+        return None
+    law, _ = path_laws(scenario.chain, scenario.length)
+    if np.count_nonzero(law) > 1:
+        return None
+    n = int(paths.sum())
+    return point_mass_tv(n - int(paths[law.argmax()]), n, confidence=terms.confidence)
 
 
 def _tables(scenario: Scenario, tally: Tally, n: int) -> list[Stratum]:

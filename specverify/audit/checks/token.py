@@ -7,7 +7,7 @@ import numpy as np
 from specverify.audit.cells import merge, token_cells
 from specverify.audit.chains import marginals
 from specverify.audit.checks.fit import Fit, fine_cells
-from specverify.audit.evidence import Evidence, Stratum, detectable_tv, weigh
+from specverify.audit.evidence import Evidence, Stratum, detectable_tv, point_mass_tv, weigh
 from specverify.audit.scenarios import Scenario
 from specverify.audit.tally import Tally
 from specverify.audit.terms import Terms
@@ -142,11 +142,9 @@ def _combined(together: Evidence, alone: list[Evidence]) -> float:
 
 
 def _point_mass(scenario: Scenario, tally: Tally, terms: Terms) -> Interval:
-    """Every row has one token: the distance is the probability of any other."""
-    n = max(1, tally.total("token"))
-    wrong = tally.total("impossible")
-    high = 1.0 if wrong else 1 - (1 - terms.confidence) ** (1 / n)
-    return Interval(estimate=wrong / n, low=0.0, high=high, confidence=terms.confidence)
+    """Every row has one token."""
+    wrong, n = tally.total("impossible"), tally.total("token")
+    return point_mass_tv(wrong, max(1, n), confidence=terms.confidence)
 
 
 def _message(verdict: Verdict, tv: Interval, found: float, impossible: int) -> str:
