@@ -13,9 +13,9 @@ from specverify.audit.forms import Form
 from specverify.audit.targets import Target, takes
 from specverify.errors import InputMutatedError, InvalidEmissionError
 
-__all__ = ["RowOfBatch", "as_block_verifier"]
+__all__ = ["RowOfBatch", "as_block_verifier", "as_traced_verifier"]
 
-_ROWS = 3
+_ROWS, _TRACED_ROWS = 3, 2
 _LENGTHS = "draft_lengths"
 
 
@@ -71,11 +71,22 @@ class RowOfBatch:
         return _read_rows(emitted, drafts, gamma)[own], _read_count(counts, own, self._rows)
 
 
-def as_block_verifier(target: Target) -> Target:
-    """The target, called one block at a time, each among two others."""
-    return replace(
-        target, form=Form.VERIFY, implementation=RowOfBatch(target), generator="generator"
-    )
+def as_block_verifier(target: Target, *, traced: bool = False) -> Target:
+    """The target, called one block at a time, each among two others.
+
+    Args:
+        target: A batched verifier.
+        traced: Whether beside one stranger alone, as a tracer runs it and what it finds is
+            confirmed: every row multiplies the paths.
+    """
+    batch = RowOfBatch(target, rows=_TRACED_ROWS if traced else _ROWS)
+    return replace(target, form=Form.VERIFY, implementation=batch, generator="generator")
+
+
+def as_traced_verifier(target: Target) -> Target:
+    """The target for a tracer: what it returns is not looked at here."""
+    batch = RowOfBatch(target, rows=_TRACED_ROWS, reads=False)
+    return replace(target, form=Form.VERIFY, implementation=batch, generator="generator")
 
 
 def _read_rows(emitted: Any, lengths: list[int], gamma: int) -> list[list[int]]:

@@ -78,7 +78,7 @@ class Bench:
         """Ordinary completions of the scenario, or of one that asks for fewer tokens."""
 
         def draw(length: int) -> tuple[Tally, list[tuple[int, ...]]]:
-            sampler = self._make_block_sampler(replace(scenario, length=length))
+            sampler = self._make_block_sampler(replace(scenario, length=length), traced=True)
             tally = sampler.run(task.n, self._seeds(task), probe=task.probe)
             return tally, sampler.outcomes
 
@@ -90,12 +90,15 @@ class Bench:
             return EngineSampler(self._target, scenario, self._observer)
         return self._make_block_sampler(scenario)
 
-    def _make_block_sampler(self, scenario: Scenario) -> BlockSampler | DecodeSampler:
+    def _make_block_sampler(
+        self, scenario: Scenario, *, traced: bool = False
+    ) -> BlockSampler | DecodeSampler:
         if self._target.form is Form.DECODE:
             return DecodeSampler(self._target, scenario, self._observer)
         if self._target.form is Form.VERIFY:
             return BlockSampler(self._target, scenario, self._observer)
-        return BlockSampler(as_block_verifier(self._target), scenario, self._observer)
+        verifier = as_block_verifier(self._target, traced=traced)
+        return BlockSampler(verifier, scenario, self._observer)
 
 
 def call_case(scenario: AnyScenario, note: Sequence[int]) -> dict[str, Any]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, cast
 
-from specverify.audit.batches import RowOfBatch
+from specverify.audit.batches import as_traced_verifier
 from specverify.audit.calls import invoke, split_result, to_framework
 from specverify.audit.chains import Chain
 from specverify.audit.decoding import EOS, prompt_of, step_function
@@ -24,9 +23,6 @@ from specverify.exact.tape import refuse
 from specverify.models.tabular import TabularModel
 
 __all__ = ["block_scenario", "handed_dtype", "paths_expected", "trace", "traced_length", "watched"]
-
-_STRANGERS = 1
-"""Rows beside a batched block's own: every one multiplies the paths."""
 
 _LONGEST_LOOP = 2_500
 
@@ -70,8 +66,9 @@ def trace(target: Target, scenario: Scenario, observer: Observer, **budget: Any)
     """
     if scenario.form is Form.DECODE:
         return _trace_loop(target, scenario, observer, budget)
+    block = as_traced_verifier(target) if target.form is Form.BATCHED else target
     return check_exact(
-        watched(_among_strangers(target), observer),
+        watched(block, observer),
         block_scenario(scenario.chain, scenario.gamma),
         framework=_framework(target),
         dtype=handed_dtype(target),
@@ -88,13 +85,6 @@ def watched(target: Target, observer: Observer) -> Callable[..., Any]:
         return _in_time(observer, lambda: invoke(target, rows, generator))
 
     return verify
-
-
-def _among_strangers(target: Target) -> Target:
-    if target.form is not Form.BATCHED:
-        return target
-    batch = RowOfBatch(target, rows=1 + _STRANGERS, reads=False)
-    return replace(target, form=Form.VERIFY, implementation=batch, generator="generator")
 
 
 def _in_time(observer: Observer, call: Callable[[], Any]) -> tuple[Any, Any]:

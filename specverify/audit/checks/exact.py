@@ -112,7 +112,7 @@ def _message(record: ExactRecord, *, only: bool) -> str:
         bound = "" if record.high - record.low <= 1e-6 else "at least "
         rounded = record.tolerance < record.high and record.outcome == LOSSLESS
         ending = f", within rounding to float32 ({record.tolerance:g} exceeded)" if rounded else ""
-        tokens = "" if record.whole else f" over the first {record.length} tokens"
+        tokens = "" if record.whole else f", asked for {_tokens(record.length)}"
         distance = f"{bound}{record.low:.3g}"
         return f"exact: total variation {distance} ({record.paths:,} paths){tokens}{ending}"
     begin = {OPEN: "not proved", LARGE: "too large"}.get(record.outcome, record.outcome)
@@ -121,6 +121,10 @@ def _message(record: ExactRecord, *, only: bool) -> str:
     if record.paths and record.outcome in (LARGE, OPEN):
         bounds = f", total variation in [{record.low:.3g}, {record.high:.3g}]"
     return f"{begin}: {record.reason}{bounds}{after}"
+
+
+def _tokens(count: int) -> str:
+    return "one token alone" if count == 1 else f"{count} tokens"
 
 
 def _diagnosis(record: ExactRecord) -> Diagnosis:
