@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from specverify.audit.betting import bets_for, families
@@ -15,6 +16,10 @@ __all__ = ["NAMING_COMPLETIONS", "Watch"]
 
 NAMING_COMPLETIONS = 500
 """An alarm waits until this many completions were drawn of each scenario that tells bugs apart."""
+
+_GROWTH = 1.1
+"""Counts are weighed again when they grew by this much: after every shard at first, and at a cost
+that stays small beside the sampling of long audits."""
 
 
 class Watch:
@@ -37,6 +42,7 @@ class Watch:
         blocks = [s.name for s in scenarios.values() if s.form in (Form.VERIFY, Form.BATCHED)]
         self._unnamed = {name for name in NAMING if name in blocks}
         self._raised = False
+        self._next: dict[str, int] = {}
 
     def alarm(self, name: str, tally: Tally) -> bool:
         """Whether the law of a scenario is refuted at the audit's level, and enough was seen.
@@ -47,9 +53,12 @@ class Watch:
             name: The scenario.
             tally: Everything counted in it so far.
         """
-        if _completions(tally) >= NAMING_COMPLETIONS:
+        drawn = _completions(tally)
+        if drawn >= NAMING_COMPLETIONS:
             self._unnamed.discard(name)
-        self._raised = self._raised or self._refuted(name, tally)
+        if not self._raised and drawn >= self._next.get(name, 0):
+            self._next[name] = math.ceil(_GROWTH * drawn)
+            self._raised = self._refuted(name, tally)
         return self._raised and not self._unnamed
 
     def _refuted(self, name: str, tally: Tally) -> bool:
@@ -66,5 +75,6 @@ class Watch:
 
 
 def _completions(tally: Tally) -> int:
+    """Completions of a scenario; of an engine, calls stand for them."""
     tokens = tally.get("token")
-    return 0 if tokens is None else int(tokens[0].sum())
+    return tally.total("calls") if tokens is None else int(tokens[0].sum())
