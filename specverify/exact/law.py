@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import heapq
 import math
-import time
-from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, TypeAlias
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
 
 from specverify.errors import InvalidInputError
-from specverify.exact.interception import interception
-from specverify.exact.outcomes import Mixture
-from specverify.exact.paths import run_again, run_path
-from specverify.exact.tape import Step, Tape
+from specverify.exact.exploring import ROOT, Branch, Budget, Order, Tally, explore
 
-__all__ = ["ExactLaw", "TvBounds", "enumerate_law", "tv_bounds"]
+__all__ = ["ExactLaw", "Order", "TvBounds", "enumerate_law", "tv_bounds"]
 
 Outcome: TypeAlias = Hashable
-Order: TypeAlias = Literal["depth", "best"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,40 +88,6 @@ def tv_bounds(law: ExactLaw, target: Mapping[Any, float]) -> TvBounds:
     return TvBounds(min(max(low - law.slack, 0.0), 1.0), min(low + law.unexplored_mass, 1.0))
 
 
-@dataclass(slots=True)
-class _Tally:
-    """Masses as they come in; summed exactly at the end."""
-
-    outcomes: dict[Any, list[float]] = field(default_factory=dict)
-    exceptions: dict[str, list[float]] = field(default_factory=dict)
-    paths: int = 0
-    runs: int = 0
-    slack: float = 0.0
-    dropped: list[float] = field(default_factory=list)
-
-    def add(self, tape: Tape, result: Mixture | str) -> None:
-        self.runs += 1
-        self.slack += tape.slack * tape.mass
-        if isinstance(result, str):
-            self.paths += 1
-            self.exceptions.setdefault(result, []).append(tape.mass)
-            return
-        self.paths += len(result)
-        for outcome, weight in result:
-            self.outcomes.setdefault(outcome, []).append(tape.mass * weight)
-
-    def law(self, seconds: float) -> ExactLaw:
-        return ExactLaw(
-            probabilities={key: math.fsum(masses) for key, masses in self.outcomes.items()},
-            paths=self.paths,
-            runs=self.runs,
-            unexplored_mass=math.fsum(self.dropped),
-            exceptions={key: math.fsum(masses) for key, masses in self.exceptions.items()},
-            slack=self.slack,
-            seconds=seconds,
-        )
-
-
 def enumerate_law(
     fn: Callable[[], Any],
     *,
@@ -136,6 +96,7 @@ def enumerate_law(
     min_mass: float = 0.0,
     order: Order = "depth",
     check_twice: int = 16,
+    workers: int = 1,
 ) -> ExactLaw:
     """Exact law of ``fn()`` over all its random choices.
 
@@ -153,6 +114,8 @@ def enumerate_law(
             and so gives the tightest bounds under a budget.
         check_twice: Run the first and every so-many-th path a second time, to catch hidden state
             and draws that were not intercepted; 0 switches it off.
+        workers: Processes. With more than one, ``fn`` must be importable by name; a finished law is
+            the same bit for bit, and ``max_seconds`` holds for each process.
 
     Returns:
         The law, with the mass that the budget left unexplored.
@@ -161,30 +124,34 @@ def enumerate_law(
         UnsupportedRandomness: If the code does something with a random value that the tracer does
             not understand, even when the code swallows the exception.
         ReplayDivergence: If two runs with the same choices differ.
-        InvalidInputError: If ``order`` is unknown.
+        InvalidInputError: If ``order`` is unknown, ``workers`` not positive, or ``fn`` cannot be
+            sent to workers.
     """
     if order not in ("depth", "best"):
         raise InvalidInputError("order", f"must be 'depth' or 'best', got {order!r}")
-    tally = _Tally()
-    start = time.process_time()
-    frontier: list[tuple[float, int, tuple[Step, ...]]] = [(-1.0, 0, ())]
-    serial = 0
-    with interception(fn) as session:
-        while frontier:
-            if tally.paths >= max_paths or time.process_time() - start > max_seconds:
-                tally.dropped.extend(-item[0] for item in frontier)
-                break
-            prefix = (heapq.heappop(frontier) if order == "best" else frontier.pop())[2]
-            tape, result = run_path(fn, prefix, session)
-            if check_twice and tally.runs % check_twice == 0:
-                run_again(fn, tape, result, session)
-            tally.add(tape, result)
-            for mass, sibling in tape.siblings():
-                serial += 1
-                if mass < min_mass:
-                    tally.dropped.append(mass)
-                elif order == "best":
-                    heapq.heappush(frontier, (-mass, serial, sibling))
-                else:
-                    frontier.append((-mass, serial, sibling))
-    return tally.law(time.process_time() - start)
+    if workers < 1:
+        raise InvalidInputError("workers", f"must be at least 1, got {workers}")
+    budget = Budget(
+        max_paths=max_paths,
+        max_seconds=max_seconds,
+        min_mass=min_mass,
+        order=order,
+        check_twice=check_twice,
+    )
+    if workers == 1:
+        return _law(*explore(fn, [ROOT], budget))
+    from specverify.exact.workers import explore_with_workers
+
+    return _law(*explore_with_workers(fn, budget, workers))
+
+
+def _law(tally: Tally, left: Sequence[Branch]) -> ExactLaw:
+    return ExactLaw(
+        probabilities={key: math.fsum(masses) for key, masses in tally.outcomes.items()},
+        paths=tally.paths,
+        runs=tally.runs,
+        unexplored_mass=math.fsum([*tally.dropped, *(mass for mass, _ in left)]),
+        exceptions={key: math.fsum(masses) for key, masses in tally.exceptions.items()},
+        slack=math.fsum(tally.slack),
+        seconds=tally.seconds,
+    )
