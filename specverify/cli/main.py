@@ -27,6 +27,7 @@ from specverify.cli import (
     simulate,
     theory,
     train,
+    tune,
 )
 from specverify.cli.shell import note, say
 from specverify.errors import SpecVerifyError
@@ -67,6 +68,7 @@ app.command("measure")(measure.measure)
 app.command("plan")(plan.plan)
 app.command("logs")(logs.logs)
 app.command("simulate")(simulate.simulate)
+app.command("tune")(tune.tune)
 app.command("theory")(theory.theory)
 app.command("bugs")(bugs.bugs)
 app.command("selftest")(selftest.selftest)

@@ -116,6 +116,7 @@ def measurement_record(result: PairMeasurement) -> dict[str, Any]:
         "as_predicted": result.as_predicted,
         "c": result.costs.draft_ratio,
         "verify_cost": result.costs.verify_ratio,
+        "pass_cost_bounds": _pass_cost_bounds(result),
         "plain_ms_per_token": 1e3 * result.plain_seconds,
         "speculative_ms_per_token": 1e3 * result.speculative_seconds,
         "speedup": result.speedup._asdict(),
@@ -127,6 +128,13 @@ def measurement_record(result: PairMeasurement) -> dict[str, Any]:
         "alpha_by_context": [_fields(rate) for rate in result.alpha_by_context],
         "terms": [{"name": t.name, "factor": t.factor, "text": t.text} for t in result.terms],
     }
+
+
+def _pass_cost_bounds(result: PairMeasurement) -> dict[str, float]:
+    """``gamma c + v`` with the bounds of its spread over repetitions."""
+    value = result.costs.pass_cost(result.gamma)
+    low, high = result.costs.pass_bounds or (value, value)
+    return {"value": value, "low": low, "high": high}
 
 
 def _fields(value: Estimate | None) -> dict[str, float] | None:

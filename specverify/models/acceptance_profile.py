@@ -60,10 +60,13 @@ def _grouped(
                     counts[group][prompt] += 1
                 start += block.kept
     return tuple(
-        Estimate(*clustered_interval(above, below, confidence=_CONFIDENCE))
-        for above, below in zip(sums, counts, strict=True)
-        if any(below)
+        _rate(above, below) for above, below in zip(sums, counts, strict=True) if any(below)
     )
+
+
+def _rate(above: Sequence[float], below: Sequence[int]) -> Estimate:
+    value, low, high = clustered_interval(above, below, confidence=_CONFIDENCE)
+    return Estimate(value, max(low, 0.0), min(high, 1.0))
 
 
 def _tested(block: BlockTrace) -> tuple[float, ...]:

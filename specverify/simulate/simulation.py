@@ -20,7 +20,7 @@ __all__ = ["QUANTILES", "setting_row", "simulate_setting"]
 
 QUANTILES = (0.05, 0.5, 0.95, 0.99)
 _NORMAL_95 = statistics.NormalDist().inv_cdf(0.975)
-_TUNING_ROUNDS, _TUNING_RUNS, _TUNING_STEPS = 50, 400, 5
+_TUNING_ROUNDS, _TUNING_RUNS, _TUNING_STEPS = 50, 100, 4
 
 
 def simulate_setting(setting: Setting, generator: np.random.Generator) -> SimulatedRuns:
