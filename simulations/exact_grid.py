@@ -27,7 +27,7 @@ DEFAULT_OUTPUT = Path(__file__).resolve().parent.parent / "reports"
 SIZES = tuple((vocab, gamma) for vocab in range(2, 7) for gamma in (1, 2, 3))
 QUICK_SIZES = ((2, 2), (3, 1))
 # Paths of one traced decode loop, about.
-LOOP_PATHS, QUICK_LOOP_PATHS = 1500, 300
+LOOP_PATHS, QUICK_LOOP_PATHS = 400, 300
 
 
 def grid(*, quick: bool) -> list[Cell]:

@@ -1,9 +1,10 @@
 """How many paths a second the tracer explores: references and plain verifiers, numpy and torch.
 
 Prints one line a verifier and size: paths, runs (fewer, where a draw was never looked at), CPU
-seconds and paths a second. Nothing is written: the figures are those of the machine it runs on.
+seconds and paths a second; then, at a large vocabulary, the runs and milliseconds that the law of
+one block of given drafts takes. Nothing is written: the figures are those of this machine.
 
-Usage: python simulations/exact_speed.py [--vocab V] [--gamma N]
+Usage: python simulations/exact_speed.py [--vocab V] [--gamma N] [--large-vocab V]
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from specverify.audit.rows import zipf
 from specverify.exact.blocks import check_exact
 from specverify.exact.calling import Framework
+from specverify.exact.conformance import check_conformance
 from specverify.exact.scenario import BlockScenario
 from specverify.sampler.verify import speculative_verify
 
@@ -64,11 +67,27 @@ def measure(name: str, vocab: int, gamma: int) -> str:
     return f"{name:26} {law.paths:7} {law.runs:7} {seconds:8.2f} {law.paths / seconds:10.0f}"
 
 
+def measure_large(name: str, vocab: int, gamma: int = 4, drafts: int = 8) -> str:
+    """One line of the second table."""
+    verify, framework = VERIFIERS[name]
+    target, draft = (rows[:, 0] for rows in zipf(vocab)(np.random.default_rng(vocab), gamma + 1))
+    generator = np.random.default_rng(gamma)
+    start = time.process_time()
+    found = check_conformance(
+        verify, target, draft[:gamma], generator=generator, drafts=drafts, framework=framework
+    )
+    each = 1000 * (time.process_time() - start) / drafts
+    assert found.conforms
+    runs = max(law.paths for law in found.laws)
+    return f"{name:26} {runs:7} {each:10.0f} {max(found.deviations):10.1e}"
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description="Measure the tracer.")
     parser.add_argument("--vocab", type=int, default=8, help="tokens of the vocabulary")
     parser.add_argument("--gamma", type=int, default=3, help="drafts in a block")
+    parser.add_argument("--large-vocab", type=int, default=32_000, help="of the second table")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     for name in VERIFIERS:
@@ -77,6 +96,10 @@ def main(arguments: list[str] | None = None) -> None:
     print(f"{'':26} {'paths':>7} {'runs':>7} {'CPU s':>8} {'paths/s':>10}")
     for name in VERIFIERS:
         print(measure(name, options.vocab, options.gamma), flush=True)
+    print(f"V = {options.large_vocab}, gamma = 4, drafts given")
+    print(f"{'':26} {'runs':>7} {'ms a draft':>10} {'deviation':>10}")
+    for name in VERIFIERS:
+        print(measure_large(name, options.large_vocab), flush=True)
 
 
 if __name__ == "__main__":
