@@ -6,6 +6,7 @@ The laws are judged in ``tests/audit``; here a few small audits show what reache
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -101,6 +102,7 @@ def test_a_slower_scheme_is_a_finding_unless_the_standard_is_expected() -> None:
         (["reference", "--expect", "fast"], "expect: must be one of"),
         (["reference", "--xfails", "nosuch"], "no such file: nosuch"),
         (["reference", "--workers", "0"], "--workers"),
+        (["reference", "--memory-limit", "much"], "--memory-limit: must be a size such as 2G"),
         (["reference", "--seed", "-1"], "--seed"),
     ],
 )
@@ -112,10 +114,11 @@ def test_a_mistake_exits_2_and_is_named(arguments: list[str], said: str) -> None
     assert shown.stdout == ""
 
 
-def test_an_interrupted_audit_exits_130() -> None:
+def test_an_interrupted_audit_exits_130(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "specverify", "audit", "reference", "--tv", "0.001"]
+    own_cache = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=own_cache
     ) as process:
         assert process.stderr is not None
         while "look" not in process.stderr.readline():
