@@ -15,6 +15,7 @@ __all__ = [
     "explanation",
     "legend",
     "problems",
+    "reproduction",
     "target_line",
     "totals",
     "verdicts",
@@ -30,6 +31,7 @@ VERDICT_ORDER = (
     Verdict.PASS,
     Verdict.SKIP,
 )
+_SNIPPET = "snippet"
 _PROBLEMS = frozenset({Verdict.ERROR, Verdict.FAIL, Verdict.XPASS, Verdict.INCONCLUSIVE})
 
 
@@ -68,9 +70,16 @@ def explanation(check: CheckResult) -> list[str]:
     lines = [check.message] if check.message else []
     if check.diagnosis is not None:
         lines += _diagnosis(check.diagnosis)
-    if check.case:
-        lines.append(f"input: {_shortened(scalar(check.case))}")
-    return lines
+    case = {key: value for key, value in (check.case or {}).items() if key != _SNIPPET}
+    if case:
+        lines.append(f"input: {_shortened(scalar(case))}")
+    return list(dict.fromkeys(lines))  # a diagnosis may repeat the message
+
+
+def reproduction(check: CheckResult) -> str:
+    """Python code that shows the failure, to be pasted into a test; empty where there is none."""
+    snippet = (check.case or {}).get(_SNIPPET)
+    return snippet.rstrip() if isinstance(snippet, str) else ""
 
 
 def _diagnosis(diagnosis: Diagnosis) -> list[str]:

@@ -24,12 +24,14 @@ class FigureKind:
         title: Headline, also for screen readers.
         caption: What to see in it.
         study: Name of the study that it shows; None if it is computed from closed forms.
+        columns: Columns of the study that stand below the figure as a table.
     """
 
     name: str
     title: str
     caption: str
     study: str | None = None
+    columns: tuple[str, ...] = ()
 
 
 FIGURES = (
@@ -39,6 +41,28 @@ FIGURES = (
         "Lines: theory, tokens per pass over the cost of a pass. Dots: simulated runs whose steps"
         " vary in time, with 95 % intervals.",
         "speedup_vs_theory",
+    ),
+    FigureKind(
+        "pair_speedup",
+        "Speedup of the shipped pair",
+        "Measured on one machine, with 95 % intervals, against the prediction from its measured"
+        " times. Where the measured speedup is not inside the band, the table names the term to"
+        " blame, and what it multiplies the speedup by.",
+        "gpt_pair_times",
+        ("gamma", "speedup", "predicted_speedup", "inside", "to_blame", "to_blame_factor"),
+    ),
+    FigureKind(
+        "pair_tokens",
+        "Tokens per pass of the shipped pair",
+        "The prediction knows the acceptance rate of every tested token; the formula knows their"
+        " mean alone. Bars: 95 % intervals.",
+        "gpt_pair",
+    ),
+    FigureKind(
+        "pair_positions",
+        "Acceptance of the shipped pair by position",
+        "Accepted drafts over those tested at each position, with 95 % intervals.",
+        "gpt_pair_positions",
     ),
     FigureKind(
         "gamma_map",

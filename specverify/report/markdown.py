@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
 from collections.abc import Sequence
 
 from specverify.report.content import (
@@ -12,6 +14,7 @@ from specverify.report.content import (
     explanation,
     legend,
     problems,
+    reproduction,
     target_line,
     totals,
     verdicts,
@@ -89,8 +92,16 @@ def _problems(result: AuditResult) -> list[str]:
     items = []
     for check in problems(result):
         lines = [f"- **{check.verdict}** `{check.name}`", *map(_escaped, explanation(check))]
-        items.append("\n  ".join(lines))
+        items.append("\n  ".join(lines) + _fenced(reproduction(check)))
     return ["### To read first", "\n".join(items)] if items else []
+
+
+def _fenced(code: str) -> str:
+    """A code block within a list item; its fence is longer than any that the code holds."""
+    if not code:
+        return ""
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", code)), default=0))
+    return textwrap.indent(f"\n\n{fence}python\n{code}\n{fence}\n", "  ", bool)
 
 
 def _acceptance(result: AuditResult) -> list[str]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from specverify.report.content import VERDICT_ORDER, totals, verdicts
 from specverify.report.numbers import decimal, interval, scalar
 from specverify.report.tables import Table
-from specverify.results import AuditResult, CheckResult, Family
+from specverify.results import AuditResult, CheckResult, Family, Verdict
 
 __all__ = [
     "SharedFinding",
@@ -20,6 +20,8 @@ __all__ = [
     "shared_findings",
     "worst_first",
 ]
+
+_OFF = frozenset({Verdict.FAIL, Verdict.XFAIL})
 
 
 class SharedFinding(NamedTuple):
@@ -55,11 +57,15 @@ def headline(results: Sequence[AuditResult]) -> str:
 
 
 def law_bound(result: AuditResult) -> CheckResult | None:
-    """The check that says how far the law may be off: of those that found a deviation, else of
-    all, the one with the largest upper bound.
+    """The check that says how far the law may be off: of those that failed, else of all that ran,
+    the one with the largest upper bound.
     """
-    bounded = [check for check in result.checks if check.family is Family.LAW and _high(check)]
-    return max(bounded, key=lambda check: (_low(check) > 0, _high(check)), default=None)
+    bounded = [
+        check
+        for check in result.checks
+        if check.family is Family.LAW and check.verdict is not Verdict.SKIP and _high(check)
+    ]
+    return max(bounded, key=lambda check: (check.verdict in _OFF, _high(check)), default=None)
 
 
 def overview_table(results: Sequence[AuditResult]) -> Table:
@@ -73,11 +79,11 @@ def overview_table(results: Sequence[AuditResult]) -> Table:
                 *(verdict for _, verdict in verdicts(result)),
                 interval(None if bound is None else bound.tv),
                 decimal(None if bound is None else bound.detectable_tv),
-                totals(result),
+                totals(result).partition(": ")[2],
             ]
         )
     headers = ["audit", "verdict", "law", "efficiency", "contract"]
-    headers += ["TV of the widest check", "detectable", "checks"]
+    headers += ["TV [interval]", "detectable", "checks"]
     return Table(headers=headers, rows=rows, right=frozenset({6}))
 
 
@@ -88,10 +94,6 @@ def shared_findings(results: Sequence[AuditResult]) -> list[SharedFinding]:
         for finding in result.summary.findings:
             owners.setdefault((finding.code, finding.text), []).append(index)
     return [SharedFinding(*key, tuple(audits)) for key, audits in owners.items()]
-
-
-def _low(check: CheckResult) -> float:
-    return 0.0 if check.tv is None else check.tv.low or 0.0
 
 
 def _high(check: CheckResult) -> float:

@@ -11,6 +11,7 @@ from specverify.report.characters import printable
 from specverify.report.figures import FIGURES, FigureKind, drawn_or_reason
 from specverify.report.overview import labels, law_bound, worst_first
 from specverify.report.story import tell
+from specverify.report.tables import Table, records_table
 from specverify.report.templating import asset, filled, trusted
 from specverify.results import AuditResult, Verdict
 
@@ -33,6 +34,7 @@ class _Shown:
     svg: Any = ""
     reason: str = ""
     left_out: int = 0
+    table: Table | None = None
 
 
 def render_page(
@@ -77,7 +79,14 @@ def _study(kind: FigureKind, studies: Mapping[str, Mapping[str, Any]]) -> _Shown
         command=str(study.get("command", "")),
         svg="" if figure is None else _inline(figure, kind.name, kind.title),
         reason=reason,
+        table=None if figure is None else _table(kind, study),
     )
+
+
+def _table(kind: FigureKind, study: Mapping[str, Any]) -> Table | None:
+    if not kind.columns:
+        return None
+    return records_table([{key: row.get(key) for key in kind.columns} for row in study["rows"]])
 
 
 def _inline(figure: Figure, name: str, title: str) -> Any:

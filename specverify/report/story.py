@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from specverify.report.content import (
     acceptance_table,
@@ -14,10 +14,10 @@ from specverify.report.content import (
     explanation,
     legend,
     problems,
+    reproduction,
     target_line,
     totals,
 )
-from specverify.report.numbers import scalar
 from specverify.report.overview import (
     headline,
     labels,
@@ -44,12 +44,14 @@ class ProblemStory:
         verdict: Its verdict.
         name: Its name.
         lines: What there is to say.
-        replay: What runs it again, ``seed 0, n 750``; empty where it cannot be told.
+        code: Python that shows the failure; empty where there is none.
+        replay: The command that runs it again; empty where it cannot be told.
     """
 
     verdict: str
     name: str
     lines: list[str]
+    code: str
     replay: str
 
 
@@ -170,5 +172,11 @@ def _explained(checks: Sequence[CheckResult]) -> list[CheckResult]:
 
 
 def _problem(check: CheckResult) -> ProblemStory:
-    replay: Mapping[str, Any] = check.replay or {}
-    return ProblemStory(str(check.verdict), check.name, explanation(check), scalar(dict(replay)))
+    command = f"specverify replay {shlex.quote(f'RUN/{check.name}')}"
+    return ProblemStory(
+        verdict=str(check.verdict),
+        name=check.name,
+        lines=explanation(check),
+        code=reproduction(check),
+        replay=command if check.replay else "",
+    )

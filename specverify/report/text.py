@@ -13,13 +13,14 @@ from specverify.report.content import (
     explanation,
     legend,
     problems,
+    reproduction,
     target_line,
     totals,
     verdicts,
 )
 from specverify.report.overview import headline, overview_table, shared_findings, worst_first
 from specverify.report.tables import Table, render_table
-from specverify.results import AuditResult
+from specverify.results import AuditResult, CheckResult
 
 __all__ = ["render_text", "render_text_overview"]
 
@@ -85,12 +86,18 @@ def _findings(result: AuditResult, width: int | None) -> str:
 def _problems(result: AuditResult, width: int | None) -> str:
     told = [check for check in problems(result) if explanation(check)]
     sections = [
-        _section(f"{check.verdict}: {check.name}", explanation(check), width)
+        _section(f"{check.verdict}: {check.name}", explanation(check), width) + _code(check)
         for check in told[:_EXPLAINED]
     ]
     if len(told) > _EXPLAINED:
         sections.append(f"{len(told) - _EXPLAINED} more of these are in the table\n")
     return "\n".join(sections)
+
+
+def _code(check: CheckResult) -> str:
+    """Never wrapped: it is there to be copied."""
+    code = reproduction(check)
+    return textwrap.indent(f"\n{code}\n", "    ", lambda line: bool(line.strip())) if code else ""
 
 
 def _section(title: str, lines: list[str], width: int | None) -> str:

@@ -26,6 +26,8 @@ from specverify.results import AuditResult
 
 REPORTS = Path(__file__).resolve().parents[2] / "reports"
 STUDIES = read_studies(REPORTS)
+# Studies of minutes, or of this machine's clock: drawn from their committed JSON.
+SLOW = {"calibration", "power", "gpt_pair", "gpt_pair_times", "gpt_pair_positions"}
 # Exact quantities, which have no error to show.
 COMPUTED = {"best fixed-n chi-square (computed)"}
 
@@ -198,3 +200,14 @@ def test_other_json_is_no_study(tmp_path: Path) -> None:
     (tmp_path / "other.json").write_text('{"run": 1}')
     (tmp_path / "broken.json").write_text("{")
     assert list(read_studies(tmp_path)) == ["a"]
+
+
+def test_every_study_that_is_shown_has_its_script() -> None:
+    scripts = REPORTS.parent / "simulations"
+    driver = (scripts / "make_report.py").read_text()
+    for name, study in STUDIES.items():
+        if any(kind.study == name for kind in FIGURES):
+            # What makes it is either run by the driver or said by the file itself.
+            script = study.get("command", f"python simulations/{name}.py").split()[1]
+            assert (REPORTS.parent / script).is_file(), script
+            assert f'"{name}"' in driver or name in SLOW, name

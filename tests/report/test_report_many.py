@@ -98,6 +98,11 @@ def test_the_bound_is_that_of_the_check_that_leaves_most_open(failing_audit: Aud
     loose: CheckResult = msgspec.structs.replace(found, verdict=Verdict.PASS, tv=wide)
     both = msgspec.structs.replace(failing_audit, checks=(loose, found))
     assert law_bound(both) == found  # a deviation that is there before one that may be
+    tiny = msgspec.structs.replace(found.tv, estimate=1e-17, low=1e-17, high=1e-17)
+    proved = msgspec.structs.replace(found, verdict=Verdict.PASS, tv=tiny)
+    unproved = msgspec.structs.replace(loose, verdict=Verdict.SKIP)
+    passed = msgspec.structs.replace(failing_audit, checks=(proved, loose, unproved))
+    assert law_bound(passed) == loose
     assert law_bound(msgspec.structs.replace(failing_audit, checks=(loose,))) == loose
     assert law_bound(msgspec.structs.replace(failing_audit, checks=())) is None
 

@@ -18,6 +18,7 @@ from specverify.results import AuditResult, Finding, Verdict
 
 REPORTS = Path(__file__).resolve().parents[2] / "reports"
 HOSTILE = "</td><script>alert(1)</script>\x00\ud800 $\\frac$ {{ 7 * 7 }} '\"&"
+_ENDS = ("", "_low", "_high")
 VOID = {"meta", "br", "img", "input", "link", "hr"}
 
 
@@ -159,6 +160,13 @@ def test_missing_studies_are_named() -> None:
     for kind in FIGURES:
         assert kind.title in text
     assert "the study power was not run (no power.json)" in text
+
+
+def test_the_term_to_blame_is_shown_with_its_size() -> None:
+    row = {"gamma": 2, "inside": False, "to_blame": "cache <b>", "to_blame_factor": 0.8251}
+    row |= {f"{key}{end}": 1.5 for key in ("speedup", "predicted_speedup") for end in _ENDS}
+    text = Document(render_page([], {"gpt_pair_times": {"rows": [row], "command": "x"}})).text
+    assert "to blame factor 2 1.5 1.5 no cache <b> 0.8251" in text
 
 
 def test_the_same_audits_give_the_same_page(failing_audit: AuditResult) -> None:

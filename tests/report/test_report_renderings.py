@@ -207,3 +207,19 @@ def test_junit_survives_characters_that_xml_cannot_hold(failing_audit: AuditResu
     error = ET.fromstring(render_junit(audit)).find(".//error")
     assert error is not None
     assert "<&>" in error.attrib["message"]
+
+
+@pytest.mark.parametrize("code", ["verify = 1\n\nassert verify == 2", "```\n````\n# a fence"])
+def test_code_is_shown_as_it_is(code: str, failing_audit: AuditResult) -> None:
+    check = msgspec.structs.replace(failing_audit.checks[1], case={"snippet": code, "tv": 0.25})
+    audit = msgspec.structs.replace(failing_audit, checks=(check,))
+    text = render_text(audit, width=20)
+    assert "\n".join(line[4:] for line in text.splitlines()).count(code) == 1
+    marked = render_markdown(audit)
+    assert "\n".join(line[2:] for line in marked.splitlines()).count(code) == 1
+    fences = [line.strip() for line in marked.splitlines() if line.strip().endswith("`python")]
+    assert len(fences) == 1
+    assert fences[0].removesuffix("python") not in code
+    for rendered in (text, marked):
+        assert "snippet" not in rendered
+        assert "tv 0.25" in " ".join(rendered.split())

@@ -23,8 +23,10 @@ def draw(study: Mapping[str, Any]) -> Figure:
         study: Content of the study ``calibration``.
     """
     alarms, covered = list(_alarms(study)), list(_coverages(study))
+    if not alarms or not covered:
+        raise ValueError("no rates")
     heights = [len(alarms), len(covered)]
-    figure, (top, bottom) = canvas(rows=2, height=7.2, height_ratios=heights)
+    figure, (top, bottom) = canvas(rows=2, height=1.8 + 0.18 * sum(heights), height_ratios=heights)
     _panel(top, alarms)
     top.set(
         xscale="log",
@@ -57,23 +59,25 @@ def _panel(axes: Any, entries: list[tuple[str, float, Mapping[str, Any]]]) -> No
 
 
 def _alarms(study: Mapping[str, Any]) -> Iterator[tuple[str, float, Mapping[str, Any]]]:
-    for row in study["chi_square_level"]:
+    for row in study.get("chi_square_level", ()):
         yield f"chi-square, {row['cells']}, V {row['vocab']:,}", 1e-3, row
-    for row in study["repeated_looks"]:
+    for row in study.get("repeated_looks", ()):
         yield f"chi-square, looked at {row['looks']} x", 1e-3, row
-    for row in (*study["watched_contexts"], *study["watched_streams"]):
-        kind = "" if row["contexts"] == "one" else " mixed"
-        yield f"e-process, V {row['vocab']:,}{kind}, {_level(row['level'])}", row["level"], row
-    for row in study["acceptance"]:
+    for name in ("watched_contexts", "watched_streams", "watched_pair"):
+        for row in study.get(name, ()):
+            kind = {"watched_streams": " mixed", "watched_pair": " pair"}.get(name, "")
+            label = f"e-process, V {row['vocab']:,}{kind}, {_level(row['level'])}"
+            yield label, row["level"], row
+    for row in study.get("acceptance", ()):
         if row["what"].startswith("false alarms"):
             yield row["what"].partition(": ")[2], 1e-3, row
 
 
 def _coverages(study: Mapping[str, Any]) -> Iterator[tuple[str, float, Mapping[str, Any]]]:
-    for row in study["distances"]:
+    for row in study.get("distances", ()):
         what = "power" if row["what"].startswith("power") else "TV bound covers"
         yield f"{what}, {row['cells']} cells", 0.95, row
-    for row in study["acceptance"]:
+    for row in study.get("acceptance", ()):
         if row["what"].startswith("coverage"):
             yield row["what"].partition(": ")[2], 0.95, row
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from specverify._arrays import FloatArray
 from specverify.report.plots.style import MUTED, series
 
-__all__ = ["column", "dots", "integer_ticks", "legend_below", "reference_line"]
+__all__ = ["column", "dots", "integer_ticks", "legend_below", "prediction", "reference_line"]
 
 
 def column(rows: Sequence[Mapping[str, Any]], key: str) -> FloatArray:
@@ -48,6 +48,14 @@ def reference_line(axes: Any, value: float, label: str, *, vertical: bool = Fals
     """A thin line at ``value``, named in the legend."""
     draw = axes.axvline if vertical else axes.axhline
     draw(value, color=MUTED, linewidth=1.0, linestyle=(0, (2, 2)), label=label)
+
+
+def prediction(axes: Any, x: ArrayLike, rows: Sequence[Mapping[str, Any]], key: str) -> None:
+    """A predicted curve, the column ``key``, within the band of its bounds."""
+    look = series(0)
+    low, high = column(rows, f"{key}_low"), column(rows, f"{key}_high")
+    axes.fill_between(x, low, high, color=look.color, alpha=0.2, linewidth=0)
+    axes.plot(x, column(rows, key), color=look.color, label="predicted, 95 % band")
 
 
 def legend_below(figure: Any, axes: Any, *, columns: int = 2) -> None:
