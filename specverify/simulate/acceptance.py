@@ -208,6 +208,22 @@ class TraceAcceptance:
                 "rounds", f"must have shape (rounds, gamma), got {self._rounds.shape}"
             )
 
+    @classmethod
+    def of_counts(cls, accepted: Sequence[int], gamma: int) -> TraceAcceptance:
+        """A record of how many tokens each round accepted, e.g. ``n_accepted`` of a decode's trace.
+
+        Args:
+            accepted: Accepted tokens of each round, 0 to ``gamma``.
+            gamma: Drafted tokens of a round.
+
+        Raises:
+            InvalidInputError: If a round accepted more than were drafted, or fewer than none.
+        """
+        counts = np.asarray(accepted)
+        if counts.size and not 0 <= counts.min() <= counts.max() <= gamma:
+            raise InvalidInputError("accepted", f"must lie in 0..{gamma}, got {list(accepted)}")
+        return cls((np.arange(gamma) < counts.reshape(-1, 1)).astype(np.float64))
+
     def start(self, generator: np.random.Generator, runs: int) -> State:
         """A random place in the record for each run."""
         return generator.integers(len(self._rounds), size=runs)

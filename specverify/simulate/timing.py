@@ -133,15 +133,28 @@ class MeasuredTiming:
     Args:
         draft_times: Measured times of draft steps, at least one, finite and at least 0.
         target_times: Measured times of target passes, at least one, finite and above 0.
+        verify_times: Measured times of passes over a block, likewise; ``target_times`` by default.
 
     Raises:
         InvalidInputError: If a time is out of range or there is none.
     """
 
-    def __init__(self, draft_times: ArrayLike, target_times: ArrayLike) -> None:
+    def __init__(
+        self,
+        draft_times: ArrayLike,
+        target_times: ArrayLike,
+        *,
+        verify_times: ArrayLike | None = None,
+    ) -> None:
+        verify = target_times if verify_times is None else verify_times
         self._draft = checked_cost("draft_times", np.ravel(draft_times))
         self._target = checked_cost("target_times", np.ravel(target_times), positive=True)
-        for argument, times in {"draft_times": self._draft, "target_times": self._target}.items():
+        self._verify = checked_cost("verify_times", np.ravel(verify), positive=True)
+        for argument, times in {
+            "draft_times": self._draft,
+            "target_times": self._target,
+            "verify_times": self._verify,
+        }.items():
             if times.size == 0:
                 raise InvalidInputError(argument, "needs at least one measured time, got none")
 
@@ -153,7 +166,7 @@ class MeasuredTiming:
         self, generator: np.random.Generator, passes: IntArray, gamma: IntArray
     ) -> FloatArray:
         """Sums of as many resampled times."""
-        return _sums(lambda n: generator.choice(self._target, size=n), passes)
+        return _sums(lambda n: generator.choice(self._verify, size=n), passes)
 
     def plain_times(self, generator: np.random.Generator, tokens: IntArray) -> FloatArray:
         """Sums of as many resampled times."""

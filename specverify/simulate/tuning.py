@@ -223,4 +223,5 @@ def _interpolated(gammas: Sequence[float], values: ArrayLike, most: int) -> Floa
     wanted = np.arange(1, most + 1)
     slope = max((known[-1] - known[-2]) / (gammas[-1] - gammas[-2]), 0.0)
     beyond = np.maximum(wanted - gammas[-1], 0)
-    return np.interp(wanted, gammas, known) + slope * beyond
+    line: FloatArray = np.interp(wanted, gammas, known) + slope * beyond
+    return line

@@ -106,11 +106,11 @@ def distances(index: int, alpha: float, gamma: int, bonus: bool, c: float):
 
 
 def test_a_grid_of_200_settings_agrees_with_every_closed_form() -> None:
-    """400 distances below 6.1 standard errors: 1e-6 in all, two-sided."""
+    """400 distances below 4 standard errors at this seed, as .975 of the seeds would have it."""
     found = np.array([distances(index, *setting) for index, setting in enumerate(GRID)])
     assert found.shape == (200, 2, 2)
     right, wrong = np.abs(found[:, 0]), np.abs(found[:, 1])
-    assert right.max() < 6.1
+    assert right.max() < 4
     assert found[:, 0].std(axis=0) == pytest.approx([1, 1], abs=0.25)
     # The negative control. A bonus that is earned once in a million rounds cannot be seen.
     visible = [alpha**gamma > 0.1 for alpha, gamma, _, _ in GRID]
@@ -179,6 +179,13 @@ def test_traces_are_replayed_in_order() -> None:
     np.testing.assert_array_equal(result.accepted, 3)
     one_round = run(TraceAcceptance(outcomes), 2, stop=AtRounds(1), runs=300)
     assert set(one_round.emitted) == {1, 2, 3}
+
+
+def test_a_record_of_counts_is_replayed() -> None:
+    result = run(TraceAcceptance.of_counts([2, 0, 1], 2), 2, stop=AtRounds(3), runs=5)
+    np.testing.assert_array_equal(result.accepted, 3)
+    with pytest.raises(InvalidInputError, match=r"accepted: must lie in 0..2, got \[3\]"):
+        TraceAcceptance.of_counts([3], 2)
 
 
 def test_the_three_acceptance_rates() -> None:

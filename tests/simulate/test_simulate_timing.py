@@ -62,6 +62,20 @@ def test_measured_times_are_resampled() -> None:
     assert abs(total.mean() - 10) < 4.9 * np.sqrt(5 / len(total))
     np.testing.assert_array_equal(timing.verify_times(rng(), COUNTS, COUNTS), COUNTS * 10.0)
     np.testing.assert_array_equal(timing.plain_times(rng(), COUNTS), COUNTS * 10.0)
+    longer = MeasuredTiming([1.0], [10.0], verify_times=[12.0])
+    np.testing.assert_array_equal(longer.verify_times(rng(), COUNTS, COUNTS), COUNTS * 12.0)
+    np.testing.assert_array_equal(longer.plain_times(rng(), COUNTS), COUNTS * 10.0)
+
+
+def test_a_pass_may_grow_with_its_block() -> None:
+    gamma = np.array([1, 4, 9, 0])
+    timing = ConstantTiming(0.5, 2.0, verify_slope=0.1)
+    expected = COUNTS * 2.0 * (1 + 0.1 * gamma)
+    np.testing.assert_allclose(timing.verify_times(rng(), COUNTS, gamma), expected)
+    np.testing.assert_array_equal(timing.plain_times(rng(), COUNTS), COUNTS * 2.0)
+    jitter = JitterTiming(0.5, 2.0, 0.1, verify_slope=0.1)
+    total = jitter.verify_times(rng(), counts(9), counts(5))
+    assert abs(total.mean() - 27.0) < 4.9 * total.std() / np.sqrt(len(total))
 
 
 def test_long_sums_are_drawn_in_portions(monkeypatch) -> None:
