@@ -11,19 +11,14 @@ Usage: python simulations/calibration.py [--quick] [--study NAME] [--workers N] 
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
-import multiprocessing
-import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from functools import cache, partial
-from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from scipy import stats
+from studies import Asked, Report, Rows, Setting
 
 from specverify.bugs.registry import ZOO
 from specverify.stats.cells import cell_sums, pool_cells
@@ -37,48 +32,9 @@ from specverify.stats.stream import StreamBets
 from specverify.stats.synthetic import zipf_pair
 from specverify.stats.views import TokenViews, view_context
 
-REPORTS = Path(__file__).resolve().parent.parent / "reports"
 SEED, LEVELS = 20261129, (1e-3, 1e-4)
 VOCABS = (8, 128, 4096, 50257)
-CHUNKS = 8  # of a study's runs, each with a seed of its own
-Rows: TypeAlias = list[dict[str, Any]]
-
-
-@dataclass(frozen=True)
-class Setting:
-    """How a study runs: quickly or in full, in how many processes, from which seed."""
-
-    quick: bool
-    workers: int
-    seed: np.random.SeedSequence
-
-    def rng(self) -> np.random.Generator:
-        """Source of what is common to all runs."""
-        return np.random.default_rng(self.seed)
-
-    def spread(self, job: Callable[[int, np.random.Generator], Any], runs: int) -> list[Any]:
-        """``job(runs of the chunk, rng)`` of every chunk, in order."""
-        sizes = [len(part) for part in np.array_split(np.arange(runs), CHUNKS)]
-        tasks = list(zip(sizes, self.seed.spawn(CHUNKS), strict=True))
-        if self.workers == 1:
-            return [_chunk(job, task) for task in tasks]
-        with multiprocessing.get_context("fork").Pool(self.workers, _keep, (job,)) as pool:
-            return pool.map(_kept_chunk, tasks, chunksize=1)
-
-
-_JOBS: list[Any] = []
-
-
-def _keep(job: Any) -> None:
-    _JOBS.append(job)
-
-
-def _kept_chunk(task: tuple[int, np.random.SeedSequence]) -> Any:
-    return _chunk(_JOBS[-1], task)
-
-
-def _chunk(job: Any, task: tuple[int, np.random.SeedSequence]) -> Any:
-    return job(task[0], np.random.default_rng(task[1]))
+MOST_ALARMS = {1e-3: 4, 1e-4: 1}  # asked of 10,000 audits
 
 
 def rate(hits: int, runs: int, **about: Any) -> dict[str, Any]:
@@ -335,12 +291,12 @@ STUDIES = (
 )
 
 
-def asked(content: dict[str, Any]) -> list[tuple[str, str, bool]]:
+def asked(content: Mapping[str, Any]) -> Asked:
     """What was asked of a study, what was measured, and whether that is enough."""
-    lines = []
+    lines: Asked = []
     for name in ("watched_contexts", "watched_streams", "watched_pair"):
         for row in content.get(name, []):
-            most = round(row["level"] * 4000) or 1 if row["level"] == 1e-3 else 1
+            most = MOST_ALARMS[row["level"]]
             what = f"V = {row['vocab']}, {row['contexts']}, level {row['level']:g}"
             bound = f"{row['hits']} of {row['runs']}, rate <= {row['high']:.2e} (95 %)"
             allowed = f"alarms in 10,000: at most {most}"
@@ -360,62 +316,7 @@ def _interval(row: dict[str, Any]) -> str:
     return f"{row['rate']:.4f} ({row['low']:.4f} to {row['high']:.4f})"
 
 
-def markdown(content: dict[str, Any]) -> str:
-    """The report: what was asked beside what was measured, then every study's table."""
-    lines = ["# Calibration of the statistics", "", (__doc__ or "").split("\n\n")[1], ""]
-    lines += ["| asked | measured | holds |", "|---|---|---|"]
-    lines += [f"| {a} | {m} | {'yes' if ok else 'NO'} |" for a, m, ok in asked(content)]
-    for study in STUDIES:
-        rows = content.get(study.__name__, [])
-        if not rows:
-            continue
-        lines += ["", f"## {study.__name__}", "", str(study.__doc__), ""]
-        lines += [f"`python simulations/calibration.py --study {study.__name__}`, seed {SEED}", ""]
-        lines += ["| " + " | ".join(rows[0]) + " |", "|---" * len(rows[0]) + "|"]
-        lines += ["| " + " | ".join(map(_cell, row.values())) + " |" for row in rows]
-    return "\n".join(lines) + "\n"
-
-
-def _cell(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def merged(output: Path | None, name: str, rows: Rows, *, seconds: float, quick: bool) -> Any:
-    """Put a study's rows into the report, at once, beside the studies that are there."""
-    content: dict[str, Any] = {"study": "calibration", "quick": quick, "seed": SEED, "seconds": {}}
-    if output is not None and output.exists():
-        content |= json.loads(output.read_text())
-    content |= {name: rows, "quick": quick, "seed": SEED}
-    content["seconds"][name] = round(seconds, 1)
-    if output is not None:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_text(json.dumps(content, indent=1) + "\n")
-        output.with_suffix(".md").write_text(markdown(content))
-    return content
-
-
-def main(output: Path | None, *, quick: bool, only: str | None, workers: int) -> None:
-    seeds = np.random.SeedSequence(SEED).spawn(len(STUDIES))
-    for study, seed in zip(STUDIES, seeds, strict=True):
-        if only not in (None, study.__name__):
-            continue
-        begin = time.perf_counter()
-        rows = study(Setting(quick, workers, seed))
-        seconds = time.perf_counter() - begin
-        merged(output, study.__name__, rows, seconds=seconds, quick=quick)
-        print(study.__name__, f"{seconds:.1f} s", flush=True)
-        for row in rows:
-            print("  ", {key: _cell(value) for key, value in row.items()}, flush=True)
-
+REPORT = Report("calibration", __doc__ or "", SEED, STUDIES, asked, {})
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="False alarms, coverage and power, counted.")
-    parser.add_argument("output", nargs="?", type=Path, help="reports/calibration.json by default")
-    parser.add_argument("--quick", action="store_true", help="few runs, no report by default")
-    names = [study.__name__ for study in STUDIES]
-    parser.add_argument("--study", choices=names, help="redo one, keep the report's others")
-    parser.add_argument("--workers", type=int, default=1, help="processes; changes no figure")
-    options = parser.parse_args()
-    default = None if options.quick else REPORTS / "calibration.json"
-    path = options.output or default
-    main(path, quick=options.quick, only=options.study, workers=options.workers)
+    REPORT.main()

@@ -4,23 +4,23 @@ Medians over runs, with distribution-free 95 % bounds of the median. ``oracle`` 
 ``zoo`` is told the zoo's laws; ``left out`` is told all but the one at work (and its twins);
 ``alone`` is told none; ``trace`` sees draft ids, accept decisions and corrections, counted in
 rounds, and is told no bug. ``fixed n`` is what a chi-square test of the best number of cells needs
-for a power of 90 %, by its noncentral law.
+for a power of 90 %, by its noncentral law. Each study has a seed of its own and is merged into the
+report when it is done; the number of processes changes nothing.
 
-Usage: python simulations/power.py [--quick] [--study NAME] [OUTPUT.json]
+Usage: python simulations/power.py [--quick] [--study NAME] [--workers N] [OUTPUT.json]
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 import time
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy import stats
+from studies import Asked, Report, Rows, Setting
 
 from specverify.bugs.registry import ZOO
 from specverify.distributions import (
@@ -34,23 +34,13 @@ from specverify.stats.partitions import standard_partitions
 from specverify.stats.power import noncentrality
 from specverify.stats.synthetic import zipf_pair
 from specverify.stats.trace import TraceBets
+from specverify.stats.views import view_tokens
 from specverify.warping import SamplingParams, warp_probs
 
-DEFAULT_OUTPUT = Path(__file__).resolve().parent.parent / "reports" / "power.json"
-SEED, LEVEL, VOCAB, SMALL_VOCAB = 37, 1e-3, 50257, 128
+SEED, LEVEL, VOCAB, SMALL_VOCAB = 20261130, 1e-3, 50257, 128
 BAR = -math.log(LEVEL)
-STUDIED = (
-    "resample_from_target",
-    "abs_residual",
-    "accept_below_target",
-    "draft_emitted",
-    "temperature_on_target",
-    "draft_temperature",
-    "top_k_on_target",
-    "argmax_draft",
-    "reused_uniform",
-)
-MOST_TOKENS, MOST_ROUNDS = 40_000, 400
+MOST_TOKENS, MOST_ROUNDS = 10_000, 5000
+FAINT = 1e-2  # bugs below this total variation are counted, not watched token by token
 
 
 def zoo_laws(target: Any, draft: Any) -> dict[str, Any]:
@@ -65,6 +55,15 @@ def zoo_laws(target: Any, draft: Any) -> dict[str, Any]:
     return laws
 
 
+def without_twins(laws: dict[str, Any]) -> list[str]:
+    """Names of distinct laws: the first of each set of equal ones."""
+    kept: list[str] = []
+    for name, law in laws.items():
+        if all(float(total_variation(law, laws[other])) > 1e-6 for other in kept):
+            kept.append(name)
+    return kept
+
+
 def median(values: list[int]) -> dict[str, float]:
     """Median with order-statistic bounds of 95 %."""
     ranked, n = sorted(values), len(values)
@@ -73,16 +72,21 @@ def median(values: list[int]) -> dict[str, float]:
     return {"median": ranked[n // 2], "low": ranked[low], "high": ranked[high], "runs": n}
 
 
-def first_alarm(path: Callable[[Any, Any], Any], law: Any, rng: np.random.Generator) -> int:
+def draw(edges: Any, size: int, rng: np.random.Generator) -> Any:
+    """Tokens from a law given by its cumulated probabilities."""
+    return np.searchsorted(edges, rng.random(size) * edges[-1], side="right")
+
+
+def first_alarm(path: Callable[[Any, Any], Any], edges: Any, rng: np.random.Generator) -> int:
     """Tokens until the path passes the bar; one more than the most where it does not."""
-    edges, counts, n, chunk = np.cumsum(law), np.zeros(len(law), dtype=np.int64), 0, 64
+    counts, n, chunk = np.zeros(len(edges), dtype=np.int64), 0, 64
     while n < MOST_TOKENS:
-        ids = np.searchsorted(edges, rng.random(chunk) * edges[-1], side="right")
+        ids = draw(edges, chunk, rng)
         alarms = np.flatnonzero(path(ids, counts) >= BAR)
         if len(alarms):
             return n + int(alarms[0]) + 1
-        counts += np.bincount(ids, minlength=len(law))
-        n, chunk = n + chunk, min(2 * chunk, 4096)
+        counts += np.bincount(ids, minlength=len(edges))
+        n, chunk = n + chunk, min(2 * chunk, 1024)
     return MOST_TOKENS + 1
 
 
@@ -122,29 +126,74 @@ def chi_square_distance(law: Any, target: Any, cells: Any) -> float:
     return float(np.sum((wrong - right) ** 2 / right))
 
 
-def structural(rng: np.random.Generator, quick: bool) -> list[dict[str, Any]]:
-    """Tokens to an alarm at a large vocabulary."""
-    target, draft = zipf_pair(VOCAB, rng)
-    laws, runs, rows = zoo_laws(target, draft), 15 if quick else 200, []
-    alone = ContextBets(target, draft)
+def structural(setting: Setting) -> Rows:
+    """Tokens to an alarm at a large vocabulary, for every bug with a closed form."""
+    target, draft = zipf_pair(VOCAB, setting.rng())
+    laws = zoo_laws(target, draft)
+    names = [n for n in without_twins(laws) if total_variation(laws[n], target) > FAINT]
+    job = partial(_structural, target, draft, laws, setting.quick)
+    return setting.each(job, names[:3] if setting.quick else names)
+
+
+def _structural(
+    target: Any, draft: Any, laws: Any, quick: bool, name: str, rng: np.random.Generator
+) -> dict[str, Any]:
+    law, edges = laws[name], np.cumsum(laws[name])
+    others = {k: v for k, v in laws.items() if float(total_variation(v, law)) > 1e-6}
+    paths = {
+        "oracle": (1000, oracle_path(law, target)),
+        "zoo": (400, bets_path(ContextBets(target, draft, alternatives=laws))),
+        "left out": (200, bets_path(ContextBets(target, draft, alternatives=others))),
+        "alone": (200, bets_path(ContextBets(target, draft))),
+    }
+    row: dict[str, Any] = {"bug": name, "tv": float(total_variation(law, target))}
+    for variant, (runs, path) in paths.items():
+        found = [first_alarm(path, edges, rng) for _ in range(15 if quick else runs)]
+        row[variant] = median(found)
+    row["fixed n"] = best_fixed_n(law, target, draft)
+    row["zoo over oracle"] = row["zoo"]["median"] / row["oracle"]["median"]
+    return row
+
+
+def rounded(setting: Setting) -> Rows:
+    """Bugs that round the draft, at a large vocabulary: looked at when counts grew by 10 %."""
+    target, draft = zipf_pair(VOCAB, setting.rng())
+    laws, rows = zoo_laws(target, draft), []
     told = ContextBets(target, draft, alternatives=laws)
-    for name in STUDIED:
-        law = laws[name]
-        others = {k: v for k, v in laws.items() if float(total_variation(v, law)) > 1e-6}
-        paths = {
-            "oracle": oracle_path(law, target),
-            "zoo": bets_path(told),
-            "left out": bets_path(ContextBets(target, draft, alternatives=others)),
-            "alone": bets_path(alone),
-        }
-        row: dict[str, Any] = {"bug": name, "tv": float(total_variation(law, target))}
-        for variant, path in paths.items():
-            row[variant] = median([first_alarm(path, law, rng) for _ in range(runs)])
-        row["fixed n"] = best_fixed_n(law, target, draft)
-        row["zoo over oracle"] = row["zoo"]["median"] / row["oracle"]["median"]
-        rows.append(row)
-        print("  ", summary(row), flush=True)
+    for name in without_twins(laws):
+        if (tv := float(total_variation(laws[name], target))) <= FAINT:
+            job = partial(_rounded, told, laws[name], target)
+            found = np.concatenate(setting.spread(job, 8 if setting.quick else 200))
+            oracle, zoo = (median(times) for times in found.T.tolist())
+            row = {"bug": name, "tv": tv, "oracle": oracle, "zoo": zoo}
+            rows.append(row | {"zoo over oracle": zoo["median"] / oracle["median"]})
     return rows
+
+
+def _rounded(bets: ContextBets, law: Any, target: Any, runs: int, rng: np.random.Generator) -> Any:
+    return [_both_alarms(bets, law, target, rng) for _ in range(runs)]
+
+
+def _both_alarms(
+    bets: ContextBets, law: Any, target: Any, rng: np.random.Generator
+) -> tuple[int, int]:
+    with np.errstate(divide="ignore"):
+        gains = np.where(law > 0, np.log(law) - np.log(target), 0.0)
+    n, oracle = 300_000, 0
+    counts = rng.multinomial(n, law)
+    while n < 10**9:
+        oracle = oracle or (n if counts @ gains >= BAR else 0)
+        # The zoo's alarm may come first by luck alone; both are looked for.
+        if bets.evidence(counts).log_e >= BAR:
+            break
+        more = math.ceil(0.1 * n)
+        counts, n = counts + rng.multinomial(more, law), n + more
+    zoo = n
+    while not oracle:
+        more = math.ceil(0.1 * n)
+        counts, n = counts + rng.multinomial(more, law), n + more
+        oracle = n if counts @ gains >= BAR else 0
+    return oracle, zoo
 
 
 def stages(target: Any, draft: Any) -> dict[str, tuple[Any, Any, Any]]:
@@ -162,41 +211,59 @@ def stages(target: Any, draft: Any) -> dict[str, tuple[Any, Any, Any]]:
         "draft emitted": (draft, np.ones_like(draft), residual),
         "T = 0.9 on target": (draft, *cooled),
         "T = 0.9 on draft": (draft, *shifted),
+        REUSED: (draft, accept, residual),
     }
 
 
-def traced(rng: np.random.Generator, quick: bool) -> list[dict[str, Any]]:
-    """Rounds to an alarm where the accept trace is visible."""
-    target, draft = zipf_pair(VOCAB, rng)
-    bets, runs, rows = TraceBets(target, draft), 5 if quick else 200, []
-    for name, engine in stages(target, draft).items():
-        rounds = [traced_alarm(bets, engine, rng) for _ in range(runs)]
-        rows.append({"bug": name, "rounds": median(rounds)})
-        print("  ", rows[-1], flush=True)
-    return rows
+REUSED = "one uniform for accept and residual"
 
 
-def traced_alarm(bets: TraceBets, engine: tuple[Any, Any, Any], rng: np.random.Generator) -> int:
-    draft, accept, residual = engine
-    tables = np.zeros((3, len(draft)), dtype=np.int64)
-    edges = np.cumsum(draft), np.cumsum(residual)
+def traced(setting: Setting) -> Rows:
+    """Rounds to an alarm where the accept trace is visible; looked at every round up to 64, then
+    whenever the rounds grew by 4 %.
+    """
+    target, draft = zipf_pair(VOCAB, setting.rng())
+    engines = stages(target, draft)
+    job = partial(_traced, TraceBets(target, draft), engines, setting.quick)
+    return setting.each(job, list(engines)[:3] if setting.quick else list(engines))
+
+
+def _traced(
+    bets: TraceBets, engines: Any, quick: bool, name: str, rng: np.random.Generator
+) -> dict[str, Any]:
+    runs, engine = 5 if quick else 200, (*engines[name], name == REUSED)
+    return {"bug": name, "rounds": median([traced_alarm(bets, engine, rng) for _ in range(runs)])}
+
+
+def traced_alarm(bets: TraceBets, engine: Any, rng: np.random.Generator) -> int:
+    edges = (np.cumsum(engine[0]), np.cumsum(engine[2]))
+    tables, look = np.zeros((3, len(engine[0])), dtype=np.int64), 1
     for done in range(1, MOST_ROUNDS + 1):
-        token = int(np.searchsorted(edges[0], rng.random() * edges[0][-1], side="right"))
-        if rng.random() < accept[token]:
-            tables[0, token] += 1
-        else:
-            correction = np.searchsorted(edges[1], rng.random() * edges[1][-1], side="right")
-            tables[1, token] += 1
-            tables[2, int(correction)] += 1
-        if bets.evidence(*tables).log_e >= BAR:
-            return done
+        one_round(tables, engine, rng, edges)
+        if done >= look:
+            if bets.evidence(*tables).log_e >= BAR:
+                return done
+            look = done + max(1, done // 25 if done >= 64 else 1)
     return MOST_ROUNDS + 1
 
 
-def subtle(rng: np.random.Generator, quick: bool) -> list[dict[str, Any]]:
+def one_round(tables: Any, engine: Any, rng: np.random.Generator, edges: Any = None) -> None:
+    """Draft, accept or correct, and count: rows accepted, rejected, corrections."""
+    draft, accept, residual, shared = engine
+    proposals, corrections = edges or (np.cumsum(draft), np.cumsum(residual))
+    token, uniform = int(draw(proposals, 1, rng)[0]), rng.random()
+    rejected = int(uniform >= accept[token])
+    tables[rejected, token] += 1
+    if rejected:
+        point = uniform if shared else rng.random()
+        tables[2, np.searchsorted(corrections, point * corrections[-1], side="right")] += 1
+
+
+def subtle(setting: Setting) -> Rows:
     """Small deviations at a small vocabulary, looked at whenever the counts have grown by 3 %."""
+    rng = setting.rng()
     target, draft = zipf_pair(SMALL_VOCAB, rng)
-    laws, runs, rows = zoo_laws(target, draft), 5 if quick else 100, []
+    laws = zoo_laws(target, draft)
     top = target * (1 + 1e-3 / (1 - target.max()))
     top[np.argmax(target)] = target.max() - 1e-3
     spread = target * (1 + 2e-3 * (2 * (rng.permutation(SMALL_VOCAB) % 2) - 1))
@@ -207,13 +274,17 @@ def subtle(rng: np.random.Generator, quick: bool) -> list[dict[str, Any]]:
         "tv 1e-3 spread": spread / spread.sum(),
     }
     told = ContextBets(target, draft, alternatives=laws | wrong)
-    for name, law in wrong.items():
-        row: dict[str, Any] = {"bug": name, "tv": float(total_variation(law, target))}
-        row["zoo"] = median([counted_alarm(told, law, rng) for _ in range(runs)])
-        row["fixed n"] = best_fixed_n(law, target, draft)
-        rows.append(row)
-        print("  ", row, flush=True)
-    return rows
+    job = partial(_subtle, told, wrong, (target, draft), setting.quick)
+    return setting.each(job, list(wrong))
+
+
+def _subtle(
+    told: ContextBets, wrong: Any, pair: Any, quick: bool, name: str, rng: np.random.Generator
+) -> dict[str, Any]:
+    law = wrong[name]
+    found = [counted_alarm(told, law, rng) for _ in range(5 if quick else 200)]
+    row: dict[str, Any] = {"bug": name, "tv": float(total_variation(law, pair[0]))}
+    return row | {"zoo": median(found), "fixed n": best_fixed_n(law, *pair)}
 
 
 def counted_alarm(bets: ContextBets, law: Any, rng: np.random.Generator) -> int:
@@ -224,73 +295,81 @@ def counted_alarm(bets: ContextBets, law: Any, rng: np.random.Generator) -> int:
     return n
 
 
-def speed(rng: np.random.Generator, quick: bool) -> list[dict[str, Any]]:
-    """Tokens and contexts a second of one core's time (other work on the machine not counted)."""
-    rows = []
+def speed(setting: Setting) -> Rows:
+    """Tokens and contexts a second of one core's time; meaningful on a quiet machine alone."""
+    rng, quick = setting.rng(), setting.quick
     target, draft = zipf_pair(SMALL_VOCAB, rng)
     bets = ContextBets(target, draft, alternatives=zoo_laws(target, draft))
     tokens = rng.choice(SMALL_VOCAB, size=10**6 if quick else 10**7, p=target)
-    begin = time.process_time()
-    bets.evidence(np.bincount(tokens, minlength=SMALL_VOCAB))
-    seconds = time.process_time() - begin
-    rows.append({"what": "tokens/s, one context, V = 128", "value": len(tokens) / seconds})
+    pace = 1 / cpu_seconds(
+        lambda: bets.evidence(np.bincount(tokens, minlength=SMALL_VOCAB)), 1 if quick else 5
+    )
+    rows = [{"what": "tokens/s, one context, V = 128", "value": len(tokens) * pace}]
     target, draft = zipf_pair(VOCAB, rng)
     counts = rng.multinomial(1000, target)
-    laws = zoo_laws(target, draft)
-    for known in ({}, laws):
-        times = []
-        for _ in range(5 if quick else 40):
-            begin = time.process_time()
-            ContextBets(target, draft, alternatives=known).evidence(counts)
-            times.append(time.process_time() - begin)
+    for known in ({}, zoo_laws(target, draft)):
+        pace = 1 / cpu_seconds(
+            partial(one_context, target, draft, known, counts), 5 if quick else 100
+        )
         about = f"contexts/s, V = 50257, {len(known)} known laws, 1000 tokens each"
-        rows.append({"what": about, "value": 1 / float(np.median(times))})
-    times, rows_at = [], rng.choice(VOCAB, size=8, p=target)
-    for _ in range(3 if quick else 20):
-        begin = time.process_time()
-        view_one_each(target, draft, rows_at)
-        times.append((time.process_time() - begin) / len(rows_at))
-    rows.append({"what": "token views/s, V = 50257", "value": 1 / float(np.median(times))})
-    for row in rows:
-        print("  ", row, flush=True)
+        rows.append({"what": about, "value": pace})
+    some = rng.choice(VOCAB, size=8, p=target)
+    pace = len(some) / cpu_seconds(lambda: view_one_each(target, draft, some), 3 if quick else 20)
+    rows.append({"what": "token views/s, V = 50257", "value": pace})
     return rows
 
 
-def view_one_each(target: Any, draft: Any, tokens: Any) -> None:
-    from specverify.stats.views import view_tokens
+def cpu_seconds(job: Callable[[], Any], times: int) -> float:
+    """Median of the processor time that a call takes."""
+    spent = []
+    for _ in range(times):
+        begin = time.process_time()
+        job()
+        spent.append(time.process_time() - begin)
+    return float(np.median(spent))
 
+
+def one_context(target: Any, draft: Any, known: Any, counts: Any) -> None:
+    ContextBets(target, draft, alternatives=known).evidence(counts)
+
+
+def view_one_each(target: Any, draft: Any, tokens: Any) -> None:
     tile = (len(tokens), 1)
     view_tokens(np.tile(target, tile), tokens, draft_probs=np.tile(draft, tile))
 
 
-def summary(row: dict[str, Any]) -> dict[str, Any]:
-    return {k: v["median"] if isinstance(v, dict) else v for k, v in row.items()}
+STUDIES = (structural, rounded, traced, subtle, speed)
+LIMITS = {"contexts/s": 200.0, "tokens/s": 20e6}
 
 
-STUDIES = (structural, traced, subtle, speed)
+def asked(content: Mapping[str, Any]) -> Asked:
+    """What was asked of the studies, what was measured, and whether that is enough."""
+    lines: Asked = []
+    for row in (*content.get("structural", []), *content.get("rounded", [])):
+        ratio = row["zoo over oracle"]
+        about = f"{row['bug']}, told the zoo: at most 1.7 x the oracle's median"
+        lines.append((about, f"{ratio:.2f} x ({_span(row['zoo'])})", ratio <= 1.7))
+    for row in content.get("structural", []):
+        found, best = row["left out"], row["fixed n"]
+        about = f"{row['bug']}, left out of the zoo: at most the best fixed n, {best}"
+        lines.append((about, _span(found), found["median"] <= best))
+    for row in content.get("traced", []):
+        if row["bug"] != REUSED:
+            about = f"{row['bug']}, trace visible: at most 60 rounds"
+            lines.append((about, _span(row["rounds"]), row["rounds"]["median"] <= 60))
+    for row in content.get("speed", []):
+        least = LIMITS.get(row["what"].split(",")[0])
+        if least is not None:
+            about = f"{row['what']}: at least {least:g}"
+            lines.append((about, f"{row['value']:.4g}", row["value"] >= least))
+    return lines
 
 
-def main(output: Path, *, quick: bool, only: str | None) -> None:
-    content: dict[str, Any] = {"study": "power", "level": LEVEL, "quick": quick, "seed": SEED}
-    if only and output.exists():
-        content = json.loads(output.read_text())
-    generators = np.random.default_rng(SEED).spawn(len(STUDIES))
-    for study, rng in zip(STUDIES, generators, strict=True):
-        if only not in (None, study.__name__):
-            continue
-        begin = time.perf_counter()
-        print(study.__name__, flush=True)
-        content[study.__name__] = study(rng, quick)
-        print(f"  {time.perf_counter() - begin:.1f} s", flush=True)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(json.dumps(content, indent=1) + "\n")
+def _span(found: dict[str, float]) -> str:
+    return f"{found['median']:,} ({found['low']:,} to {found['high']:,}, {found['runs']} runs)"
 
+
+REPORT = Report("power", __doc__ or "", SEED, STUDIES, asked, {"level": LEVEL})
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Tokens until an alarm, written to a report.")
-    parser.add_argument("output", nargs="?", type=Path, default=DEFAULT_OUTPUT)
-    parser.add_argument("--quick", action="store_true", help="few runs, about a minute")
-    names = [study.__name__ for study in STUDIES]
-    parser.add_argument("--study", choices=names, help="redo one, keep the report's others")
-    options = parser.parse_args()
-    main(options.output, quick=options.quick, only=options.study)
+    REPORT.main()
