@@ -34,7 +34,7 @@ from specverify.stats.views import TokenViews, view_context
 
 SEED, LEVELS = 20261129, (1e-3, 1e-4)
 VOCABS = (8, 128, 4096, 50257)
-MOST_ALARMS = {1e-3: 4, 1e-4: 1}  # asked of 10,000 audits
+ASKED, MOST_ALARMS = 10_000, {1e-3: 4, 1e-4: 1}
 
 
 def rate(hits: int, runs: int, **about: Any) -> dict[str, Any]:
@@ -119,9 +119,11 @@ def _chi_square_bar(dof: int) -> float:
 
 
 def watched_contexts(setting: Setting) -> Rows:
-    """Right engines on one context, watched after every token."""
+    """Right engines on one context, watched after every token. ``hits`` are those of all audits,
+    ``early hits`` those of the first 10,000, which is what was asked for.
+    """
     rows, rng = [], setting.rng()
-    audits, tokens = (200, 200) if setting.quick else (10_000, 500)
+    audits, tokens = (200, 200) if setting.quick else (40_000, 500)
     for size in VOCABS:
         target, draft = zipf_pair(size, rng)
         bets = ContextBets(target, draft, alternatives=zoo_laws(target, draft))
@@ -204,12 +206,18 @@ def _mixed_audits(
     return best
 
 
-def _watched(best: Iterable[list[float]], **about: Any) -> Rows:
-    highest = np.concatenate(list(best))
-    return [
-        rate(int(np.sum(highest >= -math.log(level))), len(highest), level=level, **about)
-        for level in LEVELS
-    ]
+def _watched(best: list[list[float]], **about: Any) -> Rows:
+    """Alarms at both levels, of all audits and of the first 10,000 (each chunk's share of them)."""
+    total = sum(map(len, best))
+    early = [chunk[: max(1, ASKED // len(best))] for chunk in best]
+    rows = []
+    for level in LEVELS:
+        hits, first = (
+            int(np.sum(np.concatenate(part) >= -math.log(level))) for part in (best, early)
+        )
+        asked_for = {"early hits": first, "early runs": ASKED} if total > ASKED else {}
+        rows.append(rate(hits, total, level=level, **about, **asked_for))
+    return rows
 
 
 def distances(setting: Setting) -> Rows:
@@ -297,10 +305,11 @@ def asked(content: Mapping[str, Any]) -> Asked:
     for name in ("watched_contexts", "watched_streams", "watched_pair"):
         for row in content.get(name, []):
             most = MOST_ALARMS[row["level"]]
-            what = f"V = {row['vocab']}, {row['contexts']}, level {row['level']:g}"
-            bound = f"{row['hits']} of {row['runs']}, rate <= {row['high']:.2e} (95 %)"
-            allowed = f"alarms in 10,000: at most {most}"
-            lines.append((f"{what}: {allowed}", bound, row["hits"] * 10_000 <= most * row["runs"]))
+            what = f"V = {row['vocab']}, {row['contexts']}, level {row['level']:g}: at most {most}"
+            early = row.get("early hits", row["hits"]), row.get("early runs", row["runs"])
+            for hits, runs in dict.fromkeys((early, (row["hits"], row["runs"]))):
+                bound = f"{hits} of {runs:,}, rate <= {clopper_pearson(hits, runs)[1]:.2e} (95 %)"
+                lines.append((f"{what} alarms in 10,000", bound, hits * ASKED <= most * runs))
     for row in content.get("distances", []):
         near = 0.02 if row["what"].startswith("power") else 0.01
         about = f"{row['what']}, {row['cells']} cells: 0.95 within {near}"

@@ -87,7 +87,8 @@ def test_the_pair_study_takes_its_contexts_from_what_the_target_wrote(
 
 def test_calibration_says_where_a_figure_is_not_reached(calibration: ModuleType) -> None:
     def alarms(hits: int, level: float) -> dict[str, Any]:
-        return calibration.rate(hits, 10_000, level=level, vocab=8, contexts="one")
+        early = {"early hits": hits, "early runs": 10_000}
+        return calibration.rate(hits, 10_000, level=level, vocab=8, contexts="one", **early)
 
     rows = [alarms(4, 1e-3), alarms(5, 1e-3), alarms(1, 1e-4), alarms(2, 1e-4)]
     found = calibration.asked({"watched_contexts": rows})
