@@ -125,7 +125,7 @@ def count_rounds(tally: Tally, scenario: Scenario, rounds: list[Round]) -> None:
         if reported is not None:
             reports.append((reported, accepted, len(emitted)))
     if reports:
-        _count_reports(tally, np.array(reports))
+        _count_reports(tally, np.array(reports), gamma)
     _count_stages(tally, scenario, rounds)
 
 
@@ -138,13 +138,20 @@ def block_number(tokens: Sequence[int], scenario: Scenario) -> int:
     return number
 
 
-def _count_reports(tally: Tally, reported: NDArray[np.int64]) -> None:
-    """Reports that equal the accepted prefix; the number emitted but not it; neither."""
+def _count_reports(tally: Tally, reported: NDArray[np.int64], gamma: int) -> None:
+    """Reports that equal the accepted prefix; the number emitted but not it; neither.
+
+    Apart from them those that no scheme explains: every counted draft was emitted as it stood, and
+    one token follows it, or none after a block whose drafts were all accepted.
+    """
     count, accepted, length = reported.T
     right = count == accepted
     emitted = (count == length) & ~right
     table = tally.table("reports", (3,))
     table += np.array([right.sum(), emitted.sum(), (~right & ~emitted).sum()])
+    whole = (length == count) & (count == gamma)
+    broken = (count > accepted) | ~((length == count + 1) | whole)
+    tally.table("reports-broken", (2,))[...] += np.bincount(broken, minlength=2)
 
 
 def _count_stages(tally: Tally, scenario: Scenario, rounds: list[Round]) -> None:

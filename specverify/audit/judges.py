@@ -77,4 +77,6 @@ def _sampled(scenario: AnyScenario, tally: Tally, plan: Plan, look: int) -> list
         checks.append(rule.check_rule(scenario, tally, terms))
     checks.append(contract.check_interface(scenario, tally, law))
     checks.append(contract.check_reproducible(scenario, tally, law))
+    if tally.get("reports-broken") is not None:
+        checks.append(contract.check_counts(scenario, tally, law))
     return checks

@@ -7,7 +7,7 @@ from specverify.audit.tally import Tally
 from specverify.audit.terms import Terms
 from specverify.results import CheckResult, Family, Verdict
 
-__all__ = ["check_interface", "check_reproducible", "skipped"]
+__all__ = ["check_counts", "check_interface", "check_reproducible", "skipped"]
 
 
 def check_interface(scenario: AnyScenario, tally: Tally, terms: Terms) -> CheckResult:
@@ -52,6 +52,29 @@ def check_reproducible(scenario: AnyScenario, tally: Tally, terms: Terms) -> Che
         else "equal seeds, equal answers",
         replay=terms.replay(scenario.name),
         case=tally.cases.get("not-reproducible"),
+    )
+
+
+def check_counts(scenario: AnyScenario, tally: Tally, terms: Terms) -> CheckResult:
+    """Whether the accepted drafts reported beside a block are those that it shows.
+
+    The counted drafts stand at the block's beginning, and one token follows them: a correction or
+    a bonus (none after a block whose drafts were all accepted, where there is no bonus).
+
+    Returns:
+        ``counts[scenario]``; a failure breaks no law, and every rate made from the counts.
+    """
+    fitting, broken = (int(count) for count in tally.table("reports-broken", (2,)))
+    return CheckResult(
+        name=f"counts[{scenario.name}]",
+        family=Family.CONTRACT,
+        verdict=Verdict.FAIL if broken else Verdict.PASS if fitting else Verdict.SKIP,
+        params=scenario.params(),
+        n=fitting + broken,
+        message=f"{broken} of {fitting + broken} blocks do not show the accepted drafts reported"
+        if broken
+        else "blocks show the accepted drafts reported",
+        replay=terms.replay(scenario.name),
     )
 
 
