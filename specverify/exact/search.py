@@ -70,7 +70,7 @@ def find_counterexample(
 ) -> Counterexample | None:
     """Search for a case with exact distance above the tolerance, and shrink it.
 
-    Cases have rows of whole weights, zeros and ties included. Blocks of few paths come first, so
+    Cases have rows of whole weights, zeros and ties included. Blocks of few weights come first, so
     that the first size with a deviation is the smallest. The same seed gives the same case.
 
     Args:
@@ -98,7 +98,7 @@ def find_counterexample(
     options: dict[str, Any] = {"form": form, "framework": framework, "dtype": dtype}
     judged = _Judged(verify, options | {"tolerance": tolerance} | budget, max_cases)
     sizes = [(v, g) for v in range(2, max_vocab + 1) for g in range(1, max_gamma + 1)]
-    sizes.sort(key=lambda size: (size[0] ** (size[1] + 1), size))
+    sizes.sort(key=lambda size: (size[0] * (2 * size[1] + 1), size))  # weights to write down
     for size in sizes:
         case = _smallest(judged, size, math.ceil(max_examples / len(sizes)), seed)
         if case is not None:

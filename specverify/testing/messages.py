@@ -8,7 +8,7 @@ from specverify.results import AuditResult, CheckResult, Verdict
 from specverify.testing.enumeration import CaseResult, Enumeration
 from specverify.testing.evidence import Evidence
 from specverify.testing.failures import NotLosslessError
-from specverify.testing.naming import command, display_name, fitting_bugs, stage_of
+from specverify.testing.naming import command, display_name, known_bugs
 from specverify.testing.searching import Search
 
 __all__ = ["audit_failure", "diagnosis", "exact_failure", "open_question", "repeat"]
@@ -41,9 +41,11 @@ def diagnosis(law: Enumeration) -> str:
         message = next(iter(raising.exceptions))
         return f"it raises, with probability up to {raising.exception_mass:.4g}: {message}"
     where = f"the law breaks at position {law.position} of the block (from 0)"
-    bugs = fitting_bugs(law.results)
+    bugs = known_bugs(law.results)
     if not bugs:
         return f"{where}; its law is that of no known bug"
+    from specverify.bugs.matching import stage_of
+
     others = f" (and with {', '.join(bugs[1:])})" if bugs[1:] else ""
     return f"{where}; stage: {stage_of(bugs[0])}; consistent with {bugs[0]}{others}"
 

@@ -8,14 +8,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from specverify.testing.enumeration import CaseResult
 from specverify.testing.options import Options
 
-__all__ = ["command", "display_name", "fitting_bugs", "stage_of"]
+__all__ = ["command", "display_name", "known_bugs"]
 
-_EQUAL_LAWS = 1e-6
 _LONGEST = 2
 
 
@@ -24,7 +21,7 @@ def display_name(implementation: Any) -> str:
     return str(getattr(implementation, "__name__", type(implementation).__name__))
 
 
-def fitting_bugs(results: Sequence[CaseResult]) -> list[str]:
+def known_bugs(results: Sequence[CaseResult]) -> list[str]:
     """Known bugs whose exact law is the one found, on every case with short blocks.
 
     Args:
@@ -33,30 +30,15 @@ def fitting_bugs(results: Sequence[CaseResult]) -> list[str]:
     Returns:
         Names of the zoo, in its order.
     """
-    from specverify.bugs import ZOO
-    from specverify.bugs.staged import StagedVerifier
+    from specverify.bugs.matching import FoundLaw, fitting_bugs
 
-    short = [r for r in results if r.rows is not None and len(r.rows[1]) <= _LONGEST]
-    verifiers = {n: b.callable for n, b in ZOO.items() if isinstance(b.callable, StagedVerifier)}
-    if not short:
-        return []
-    return [name for name, bug in verifiers.items() if all(_same_law(bug, r) for r in short)]
-
-
-def stage_of(bug: str) -> str:
-    """Where in the algorithm a known bug sits."""
-    from specverify.bugs import ZOO
-
-    return str(ZOO[bug].stage)
-
-
-def _same_law(verifier: Any, result: CaseResult) -> bool:
-    from specverify.bugs.laws import block_law, law_distance
-
-    assert result.rows is not None
-    with np.errstate(all="ignore"):
-        law = block_law(verifier, *result.rows)
-    return law_distance(law, result.check.law.probabilities) <= _EQUAL_LAWS
+    return fitting_bugs(
+        [
+            FoundLaw(*result.rows, result.check.law.probabilities)
+            for result in results
+            if result.rows is not None and len(result.rows[1]) <= _LONGEST
+        ]
+    )
 
 
 def command(implementation: Callable[..., Any], options: Options) -> str | None:
@@ -71,6 +53,8 @@ def command(implementation: Callable[..., Any], options: Options) -> str | None:
     if path is None or not qualified or "<" in qualified:
         return None
     parts = [f"specverify audit {path}:{qualified}", f"--form {options.form}"]
+    if options.mode != "auto":
+        parts.append(f"--mode {options.mode}")
     if options.framework is not None:
         parts.append(f"--framework {options.framework}")
     return " ".join([*parts, f"--seed {options.seed}"])

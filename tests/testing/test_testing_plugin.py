@@ -11,15 +11,19 @@ from typing import Any
 
 import pytest
 
+# A run inside this process forgets what it imported, and numpy's parts load only once.
+import specverify.testing.evidence  # noqa: F401
 from specverify.testing.session import SharedSession
 
 pytest_plugins = ["pytester"]
 
 KERNELS = Path(__file__).with_name("verifiers_for_tests.py").read_text()
+LEVEL = "--specverify-false-alarm=1e-4"
 SUITE = """
 import pytest
 import kernels
 from specverify.testing import parametrize_with_checks
+from specverify.testing.session import active_session
 
 @parametrize_with_checks(
     [kernels.right, kernels.from_target], gammas=[1],
@@ -35,6 +39,13 @@ def test_by_fixture(specverify):
 def test_planted(specverify):
     specverify.assert_lossless(kernels.from_target, gammas=[1])
 
+def test_shared_level(specverify):
+    session = active_session()
+    # Four checks and three fixtures use the suite; the unrelated test does not.
+    assert session.items == 7
+    assert session.next_level() == pytest.approx(1e-4 / 7 / 2)
+    assert session.next_level() == pytest.approx(1e-4 / 7 / 6)
+
 def test_unrelated():
     pass
 """
@@ -47,9 +58,9 @@ def suite(pytester: pytest.Pytester) -> pytest.Pytester:
 
 
 def test_right_passes_expected_failures_are_xfails_planted_bugs_fail(suite: Any) -> None:
-    chosen = ["-k", "law or fixture or planted or unrelated"]
+    chosen = ["-k", "law or fixture or planted or level or unrelated", LEVEL]
     result = suite.runpytest(*chosen, "-rx", "--specverify-report=out/alone.json")
-    result.assert_outcomes(passed=4, failed=1, xfailed=2, deselected=10)
+    result.assert_outcomes(passed=5, failed=1, xfailed=2, deselected=10)
     result.stdout.fnmatch_lines(
         [
             "*the law breaks at position 0*consistent with resample_from_target*",
@@ -65,37 +76,8 @@ def test_right_passes_expected_failures_are_xfails_planted_bugs_fail(suite: Any)
     # Two workers find the same, and the controller merges what they say.
     report = "--specverify-report=out/together.json"
     result = suite.runpytest_subprocess(*chosen, "-n", "2", report)
-    result.assert_outcomes(passed=4, failed=1, xfailed=2)
+    result.assert_outcomes(passed=5, failed=1, xfailed=2)
     assert json.loads((suite.path / "out/together.json").read_text()) == alone
-
-
-LEVELS = """
-import pytest
-from specverify.testing import parametrize_with_checks
-from specverify.testing.session import active_session
-
-@pytest.mark.parametrize("number", range(3))
-def test_levels(specverify, number):
-    session = active_session()
-    assert session.items == 10
-    assert session.next_level() == pytest.approx(1e-4 / 10 / 2)
-    assert session.next_level() == pytest.approx(1e-4 / 10 / 6)
-
-@parametrize_with_checks([abs])
-def test_checks(implementation, check):
-    pass
-
-def test_unrelated():
-    pass
-"""
-
-
-@pytest.mark.parametrize("workers", ["0", "2"])
-def test_collected_tests_share_the_level(pytester: Any, workers: str) -> None:
-    pytester.makepyfile(LEVELS)
-    run = pytester.runpytest if workers == "0" else pytester.runpytest_subprocess
-    result = run("-n", workers, "--specverify-false-alarm=1e-4")
-    result.assert_outcomes(passed=11)
 
 
 def test_shares_sum_to_the_level() -> None:
@@ -133,7 +115,7 @@ def test_the_budget_reaches_the_checks(pytester: Any) -> None:
     ],
 )
 def test_unusable_options_are_named(pytester: Any, option: str, problem: str) -> None:
-    result = pytester.runpytest_subprocess(option)
+    result = pytester.runpytest(option)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([problem])
 
@@ -173,10 +155,9 @@ def test_runs_that_do_not_use_it_load_nothing_heavy(pytester: Any) -> None:
     result.assert_outcomes(passed=1)
 
 
-@pytest.mark.parametrize("workers", ["0", "2"])
-def test_the_sample_repository(sample_repository: Path, workers: str) -> None:
+def test_the_sample_repository(sample_repository: Path) -> None:
     found = subprocess.run(
-        [sys.executable, "-m", "pytest", "-n", workers, "-rx", "-p", "no:cacheprovider"],
+        [sys.executable, "-m", "pytest", "-n", "2", "-rx", "-p", "no:cacheprovider"],
         cwd=sample_repository,
         capture_output=True,
         text=True,
