@@ -46,6 +46,7 @@ class Browser:
     def open(self, path: Path, *, width: int = 1100, dark: bool = False) -> None:
         """Show a page, of this width and with this preference, from a clean slate."""
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+        size |= {"screenWidth": width, "screenHeight": 900}
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.driver.get("about:blank")
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
@@ -66,7 +67,8 @@ class Browser:
 
     def overflow(self) -> int:
         """Pixels by which the page is wider than the screen."""
-        script = "return document.documentElement.scrollWidth - window.innerWidth"
+        # A phone zooms out until a page fits: its inner width tells nothing, its screen's does.
+        script = "return document.documentElement.scrollWidth - screen.width"
         return int(self.driver.execute_script(script))
 
     def style(self, selector: str, name: str) -> str:
