@@ -10,7 +10,7 @@ from specverify.audit.terms import Terms
 from specverify.results import Interval, Verdict
 from specverify.stats.context import Evidence
 
-__all__ = ["Tier", "outlook", "told"]
+__all__ = ["Tier", "completions_text", "outlook", "told"]
 
 
 _TOLD = 5
@@ -53,18 +53,18 @@ def outlook(
         return "; nothing was sampled" if verdict is Verdict.INCONCLUSIVE else ""
     if terms.suspects(log_e):
         needed = done * (terms.log_e_threshold / log_e - 1)
-        return f"; suspicious (e = {math.exp(log_e):.2g}): {_completions(needed)} may refute it"
+        return f"; suspicious (e = {math.exp(log_e):.2g}): {completions_text(needed)} may refute it"
     if tv is not None and tv.high is not None and tv.high > terms.tv > terms.tolerance:
         free = max(tv.high - terms.tolerance, 1e-9)
         needed = done * ((free / (terms.tv - terms.tolerance)) ** 2 - 1)
-        return f"; {_completions(needed)} are needed to bound it by {terms.tv:g}"
+        return f"; {completions_text(needed)} are needed to bound it by {terms.tv:g}"
     if tv is not None and terms.tolerance >= terms.tv:
         return f"; no number of completions bounds it by {terms.tv:g} beside that tolerance"
     needed = done
-    return f"; suspicious (chi-square): {_completions(needed)} would tell"
+    return f"; suspicious (chi-square): {completions_text(needed)} would tell"
 
 
-def _completions(needed: float) -> str:
-    """A number with two digits: more would be pretended."""
+def completions_text(needed: float) -> str:
+    """A number of completions with two digits: more would be pretended."""
     size = 10 ** max(0, math.floor(math.log10(max(needed, 1))) - 1)
-    return f"about {max(1, math.ceil(needed / size)) * size:,} more completions"
+    return f"about {max(1, math.ceil(needed / size - 1e-9)) * size:,} more completions"
