@@ -22,6 +22,7 @@ from specverify.stats._check import Floats, Ints
 
 __all__ = [
     "LOG_E_CAP",
+    "RESERVE",
     "capped_e_value",
     "dirichlet_log_e",
     "dirichlet_step_log_e",
@@ -34,7 +35,7 @@ __all__ = [
 LOG_E_CAP = 690.0
 
 # What is never bet lowers false alarms in proportion, and costs what a lower level would.
-_RESERVE = 0.42
+RESERVE = 0.42
 
 # Above this argument Stirling's series is exact to the last bit, and differences do not cancel.
 _LARGE = 1e3
@@ -74,8 +75,8 @@ def log_wealth(log_e: Floats, weights: Floats) -> Floats:
         log_e: As in ``log_mixture``.
         weights: As in ``log_mixture``.
     """
-    at_stake = log_mixture(log_e, weights) + np.log1p(-_RESERVE)
-    wealth: Floats = np.logaddexp(at_stake, np.log(_RESERVE))
+    at_stake = log_mixture(log_e, weights) + np.log1p(-RESERVE)
+    wealth: Floats = np.logaddexp(at_stake, np.log(RESERVE))
     return wealth
 
 

@@ -17,19 +17,17 @@ from numpy.typing import NDArray
 from scipy.special import betaln
 
 from specverify.errors import InvalidInputError
-from specverify.stats._check import Floats, Ints, as_counts, as_probs
-from specverify.stats.bets import dirichlet_log_e, dirichlet_step_log_e, log_wealth
-from specverify.stats.cells import IMPOSSIBLE
+from specverify.stats._check import Floats, Ints, as_counts, as_probs, check_rng
+from specverify.stats.bets import RESERVE, log_wealth
+from specverify.stats.learning import CONCENTRATIONS, imagined_law, learning_steps, learnt
 from specverify.stats.naming import UNKNOWN, posterior_shares
-from specverify.stats.partitions import Partition, standard_partitions
+from specverify.stats.partitions import standard_partitions
 from specverify.stats.static_bets import leak_bets, named_bets, tilt_bets
 
 __all__ = ["ContextBets", "Evidence"]
 
 Bools: TypeAlias = NDArray[np.bool_]
 
-# Total concentrations a cell: from learning at once to hardly moving from the law.
-_CONCENTRATIONS = np.array([0.5, 30.0, 1000.0, 1e5])
 # Shares of what is bet; simulations/power.py shows what they buy.
 _NAMED_SHARE, _TILT_SHARE, _LEARNING_SHARE = 0.69, 0.10, 0.21
 
@@ -148,7 +146,7 @@ class ContextBets:
         start = as_counts("earlier", start, self.vocab_size)
         steps = [bets.log_factors(ids) for bets in self._static]
         possible = self._law[ids] > 0
-        steps += [_learning_steps(ids, possible, start, part) for part in self._learning]
+        steps += [learning_steps(ids, possible, start, part) for part in self._learning]
         running = np.cumsum(np.concatenate(steps, axis=1), axis=0) + self._log_e(
             start, np.flatnonzero(start)
         )
@@ -158,17 +156,44 @@ class ContextBets:
             log_e = np.where(broken, np.inf, log_e)
         return log_e
 
+    def imagined_law(self, rng: np.random.Generator) -> Floats:
+        """A law as the bets imagine one, drawn by their weights; the law itself for the reserve.
+
+        An audit of tokens from such laws tells how often a right engine is alarmed within so many
+        tokens, far more exactly than counting alarms does: it is the mean of ``1 / e`` at the
+        alarm, 0 where there is none (likelihood ratio identity).
+
+        Args:
+            rng: Source of the choice.
+
+        Raises:
+            InvalidInputError: If ``rng`` is no generator.
+
+        References:
+            Siegmund (1976), Annals of Statistics 4(4), on importance sampling of sequential tests.
+        """
+        check_rng(rng)
+        if rng.random() < RESERVE or not len(self._weights):
+            return self._law
+        bet = int(rng.choice(len(self._weights), p=self._weights))
+        for bets in self._static:
+            if bet < len(bets.weights):
+                factors = np.exp(bets.log_factors(np.arange(self.vocab_size))[:, bet])
+                return np.where(self._law > 0, self._law * factors, 0.0)
+            bet -= len(bets.weights)
+        part = self._learning[bet // len(CONCENTRATIONS)]
+        return imagined_law(self._law, part, bet % len(CONCENTRATIONS), rng)
+
     def _log_e(self, counts: Ints, seen: Ints) -> Floats:
         """Logarithm of every bet's wealth, without the proof by impossible tokens."""
         often = counts[seen].astype(np.float64)
         # Sums over the tokens that occurred: a vocabulary of 50,257 is walked once, not per bet.
         static = [often @ bets.log_factors(seen) for bets in self._static]
-        learnt = [_learnt(_cell_counts(seen, often, part), part) for part in self._learning]
-        return np.concatenate([*static, *learnt])
+        return np.concatenate([*static, *(learnt(seen, often, part) for part in self._learning)])
 
     def _prior(self) -> Floats:
         """Weights of all bets; a kind that has none leaves its share to the others."""
-        count = len(self._learning) * len(_CONCENTRATIONS)
+        count = len(self._learning) * len(CONCENTRATIONS)
         weights = np.concatenate(
             [
                 _NAMED_SHARE * self._named.weights,
@@ -194,41 +219,3 @@ class ContextBets:
             unknown += float(betaln(impossible + 1, n - impossible + 1))
             unknown -= impossible * float(np.log(outside))
         return posterior_shares(by_name | {UNKNOWN: unknown})
-
-
-def _cell_counts(tokens: Ints, often: Floats, part: Partition) -> Floats:
-    cells = part.cells(tokens)
-    inside = cells != IMPOSSIBLE
-    counts = np.bincount(cells[inside], weights=often[inside], minlength=len(part.probs))
-    return counts.astype(np.float64)
-
-
-def _learnt(counts: Floats, part: Partition) -> Floats:
-    """Dirichlet bets of one partition, one for each concentration."""
-    seen = counts > 0  # a cell without a count brings a factor of one
-    return dirichlet_log_e(counts[seen], part.probs[seen], _CONCENTRATIONS * len(part.probs))
-
-
-def _learning_steps(ids: Ints, possible: Bools, start: Ints, part: Partition) -> Floats:
-    """Factors of the same bets at each token; impossible tokens leave them as they were."""
-    strengths = _CONCENTRATIONS * len(part.probs)
-    cells, seen = part.cells(ids[possible]), np.flatnonzero(start)
-    before = _cell_counts(seen, start[seen].astype(np.float64), part)
-    earlier = before[cells] + _occurrences_before(cells)
-    n_earlier = before.sum() + np.arange(len(cells))
-    steps = np.zeros((len(ids), len(strengths)))
-    steps[possible] = dirichlet_step_log_e(
-        earlier[:, None], n_earlier[:, None], part.probs[cells, None], strengths
-    )
-    return steps
-
-
-def _occurrences_before(cells: Ints) -> Ints:
-    """How often each entry's value occurred before it."""
-    order = np.argsort(cells, kind="stable")
-    along = cells[order]
-    new = np.r_[True, along[1:] != along[:-1]][: len(cells)]
-    first = np.maximum.accumulate(np.where(new, np.arange(len(cells)), 0))
-    before = np.empty(len(cells), dtype=np.int64)
-    before[order] = np.arange(len(cells)) - first
-    return before

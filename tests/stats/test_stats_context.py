@@ -113,6 +113,19 @@ def test_equal_laws_share_a_weight_and_a_reserve_is_never_lost() -> None:
     assert lost.log_e > math.log(0.4)
 
 
+def test_imagined_laws_average_to_the_wealth_and_tell_the_rate_of_false_alarms() -> None:
+    """Mean likelihood ratio of the laws that the bets imagine: the e-value; level 1e-6 each."""
+    rng = np.random.default_rng(6)
+    target, draft, wrong = rng.dirichlet(np.ones(20), size=3)
+    bets = ContextBets(target, draft, alternatives={"wrong": wrong})
+    counts = rng.multinomial(6, target)
+    laws = [bets.imagined_law(rng) for _ in range(4000)]
+    assert all(law.sum() == pytest.approx(1.0) for law in laws)
+    ratios = np.array([np.prod((law / target) ** counts) for law in laws])
+    error = ratios.std() / math.sqrt(len(ratios))
+    assert abs(ratios.mean() - math.exp(bets.evidence(counts).log_e)) < 5 * error
+
+
 def test_an_unknown_law_is_not_named() -> None:
     rng = np.random.default_rng(2)
     target, draft, truth = rng.dirichlet(np.ones(6), size=3)
