@@ -120,15 +120,7 @@ def _show(belief: Belief, found: dict[str, Any], losses: list[dict[str, Any]]) -
         ]
     )
     say("")
-    if found["speedup"] <= 1:
-        say(f"do not speculate: the best speedup is {found['speedup']:.3f}")
-    say(
-        f"gamma {found['gamma']} (within the bounds {found['gamma_low']} to {found['gamma_high']}):"
-        f" speedup {found['speedup']:.3f} [{found['speedup_low']:.3f}, {found['speedup_high']:.3f}]"
-    )
-    say(f"it loses at most {found['worst_loss']:.1%} of the best within the bounds")
-    if found["cautious_gamma"] != found["gamma"]:
-        say(f"gamma {found['cautious_gamma']} loses at most {found['cautious_loss']:.1%}")
+    _say_choice(found)
     say("")
     say_records(
         [
@@ -143,3 +135,15 @@ def _show(belief: Belief, found: dict[str, Any], losses: list[dict[str, Any]]) -
         ],
         title=f"what gamma {found['gamma']} loses if alpha or the draft's cost is misjudged",
     )
+
+
+def _say_choice(found: dict[str, Any]) -> None:
+    if found["speedup"] <= 1:
+        say(f"do not speculate: the best speedup is {found['speedup']:.3f}")
+    say(
+        f"gamma {found['gamma']} (within the bounds {found['gamma_low']} to {found['gamma_high']}):"
+        f" speedup {found['speedup']:.3f} [{found['speedup_low']:.3f}, {found['speedup_high']:.3f}]"
+    )
+    say(f"it loses at most {found['worst_loss']:.1%} of the best within the bounds")
+    if found["cautious_gamma"] != found["gamma"]:
+        say(f"gamma {found['cautious_gamma']} loses at most {found['cautious_loss']:.1%}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from specverify.models.costs import Costs, Extras
 from specverify.sampler.trace import DecodeTrace
@@ -86,40 +87,70 @@ def attribute(
         measured speedup.
     """
     constant, known, counted = tokens_per_pass
-    full_pass = gamma * costs.draft_ratio + costs.verify_ratio
+    full_pass = costs.pass_cost(gamma)
+    at = _modelled(totals, costs, extras, gamma)
+    with_prompts = at.passes + at.prompts
+    factors = (
+        constant / full_pass,
+        known / constant,
+        counted / known,
+        at.steps / at.passes / (counted / full_pass),
+        at.plain / with_prompts / (at.steps / at.passes),
+        with_prompts / (with_prompts + at.caught_up),
+        totals.plain / at.plain,
+        (with_prompts + at.caught_up) / totals.speculative,
+    )
+    return tuple(
+        Term(name, factor, text)
+        for (name, text), factor in zip(_TEXTS.items(), factors, strict=True)
+    )
+
+
+class _Modelled(NamedTuple):
+    """Seconds that the calls of a completion take, by what was measured of single calls.
+
+    Attributes:
+        steps: Plain decoding without its prompt.
+        plain: Plain decoding.
+        passes: Speculation without its prompts, each draft step over one token.
+        prompts: What reading the prompts adds.
+        caught_up: What draft steps over two tokens add.
+    """
+
+    steps: float
+    plain: float
+    passes: float
+    prompts: float
+    caught_up: float
+
+
+def _modelled(totals: Totals, costs: Costs, extras: Extras, gamma: int) -> _Modelled:
     # A pass over fewer drafts costs less; its cost is taken to be linear in their number.
     longer = (costs.target_block - costs.target_step) * totals.drafted / gamma
-    passes = totals.passes * costs.target_step + longer + totals.drafted * costs.draft_step
     steps = totals.tokens * costs.target_step
-    plain = steps + extras.target_prompt - costs.target_step
-    prompts = extras.target_prompt_block - costs.target_block
-    prompts += extras.draft_prompt - costs.draft_step
-    caught_up = totals.full * (extras.draft_two - costs.draft_step)
-    whole = passes + prompts + caught_up
-    return (
-        Term("formula", constant / full_pass, "constant alpha: tokens a pass over gamma c + v"),
-        Term("heterogeneity", known / constant, "alphas that differ from token to token"),
-        Term("chance", counted / known, "what the draws did beyond their known alphas"),
-        Term("last passes", steps / passes / (counted / full_pass), "passes cut at the text's end"),
-        Term(
-            "prompt",
-            plain / (passes + prompts) / (steps / passes),
-            "reading the prompt, which the draft does, too",
-        ),
-        Term(
-            "cache",
-            (passes + prompts) / whole,
-            "after a full accept the draft reads two tokens: its cache lacks the last",
-        ),
-        Term("plain overhead", totals.plain / plain, "plain decoding beyond its model calls"),
-        Term(
-            "speculative overhead",
-            whole / totals.speculative,
-            "speculation beyond its calls of the models: draws, accept tests, bookkeeping",
-        ),
+    target_prompt = extras.target_prompt_block - costs.target_block
+    return _Modelled(
+        steps=steps,
+        plain=steps + extras.target_prompt - costs.target_step,
+        passes=totals.passes * costs.target_step + longer + totals.drafted * costs.draft_step,
+        prompts=target_prompt + extras.draft_prompt - costs.draft_step,
+        caught_up=totals.full * (extras.draft_two - costs.draft_step),
     )
 
 
 def to_blame(terms: Sequence[Term]) -> Term:
     """The largest cause of a gap between the prediction by known alphas and the measurement."""
     return max(terms[2:], key=lambda term: abs(math.log(term.factor)))
+
+
+_TEXTS = {
+    "formula": "constant alpha: tokens a pass over gamma c + v",
+    "heterogeneity": "alphas that differ from token to token",
+    "chance": "what the draws did beyond their known alphas",
+    "last passes": "passes cut at the text's end",
+    "prompt": "reading the prompt, which the draft does, too",
+    "cache": "after a full accept the draft reads two tokens: its cache lacks the last",
+    "plain overhead": "plain decoding beyond its model calls",
+    "speculative overhead": "speculation beyond its calls of the models: draws, accept tests, "
+    "bookkeeping",
+}

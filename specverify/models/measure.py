@@ -155,11 +155,11 @@ def measure_pair(
         job.plain(0, 0)  # the first call also allocates and warms caches
         seconds = job.seconds(rounds, clock)
         traced = job.traced(rounds)
-    return _measurement(job, costs, extras, seconds, traced)
+    return _measurement(job, costs, extras, seconds=seconds, traced=traced)
 
 
 def _measurement(
-    job: Completions, costs: Costs, extras: Extras, seconds: Seconds, traced: Traced
+    job: Completions, costs: Costs, extras: Extras, *, seconds: Seconds, traced: Traced
 ) -> PairMeasurement:
     gamma, length = job.gamma, job.max_new_tokens
     tokens, predicted, passes = _tokens_per_pass(traced.traces, gamma)
