@@ -11,3 +11,4 @@ register("transformers", Form.VERIFY, "specverify.adapters.transformers:speculat
 register("transformers", Form.GENERATE, "specverify.adapters.transformers:TransformersEngine")
 register("llama-cpp", Form.GENERATE, "specverify.adapters.llama_cpp:LlamaCppEngine")
 register("http", Form.GENERATE, "specverify.adapters.openai_server:OpenAIServer")
+register("samples", Form.GENERATE, "specverify.adapters.recorded_engine:RecordedSamples")

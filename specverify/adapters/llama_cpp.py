@@ -18,13 +18,12 @@ from numpy.typing import NDArray
 
 from specverify.adapters.drafting import draft_law
 from specverify.adapters.gguf_files import read_vocabulary, write_gguf
+from specverify.adapters.references import TINY, pair_source
 from specverify.audit.forms import Completions, EngineInfo, TargetLaw
 from specverify.errors import ImplementationRaisedError, InvalidInputError, MissingDependencyError
-from specverify.models.corpus import default_cache_dir
 from specverify.models.gpt import GPTModel
 from specverify.models.law import ModelLaw
 from specverify.models.pairs import Pair, load_pair
-from specverify.models.tiny import write_tiny_pair
 from specverify.warping import SamplingParams
 
 __all__ = ["MODES", "LlamaCppEngine", "completion_request"]
@@ -69,8 +68,7 @@ class LlamaCppEngine:
         if not 0 <= p_min < 1:
             raise InvalidInputError("p_min", f"must lie in [0, 1), got {p_min}")
         library = _library()
-        source = write_tiny_pair(default_cache_dir() / "tiny-pair") if pair == "tiny" else pair
-        self._exact: Pair = load_pair(source, draft=draft, dtype="float64")
+        self._exact: Pair = load_pair(pair_source(pair), draft=draft, dtype="float64")
         self._name, self._gamma, self._mode, self._p_min = str(pair), gamma, mode, p_min
         self._folder = tempfile.TemporaryDirectory(prefix="specverify-gguf-")
         self._server = library.Server(self._params(library, port))
@@ -92,6 +90,7 @@ class LlamaCppEngine:
             gamma=self._gamma if drafting and not self._p_min else None,
             prefill_emits=True,
             tolerance=_TOLERANCE,
+            quick=self._name == TINY,
             details={
                 "pair": self._name,
                 "mode": self._mode,

@@ -7,7 +7,6 @@ ones it samples from.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,12 +15,11 @@ from numpy.typing import NDArray
 from specverify.adapters.drafting import DRAFTING, draft_law
 from specverify.adapters.openai_answers import counts_of, token_ids
 from specverify.adapters.openai_client import CompletionClient
+from specverify.adapters.references import load_reference
 from specverify.audit.forms import Completions, EngineInfo, TargetLaw
-from specverify.errors import InvalidEmissionError, InvalidInputError, UnknownTargetError
-from specverify.models.corpus import default_cache_dir
+from specverify.errors import InvalidEmissionError, InvalidInputError
 from specverify.models.law import ModelLaw
-from specverify.models.pairs import SHIPPED, Pair, load_model, load_pair
-from specverify.models.tiny import write_tiny_pair
+from specverify.models.pairs import Pair
 from specverify.warping import SamplingParams
 
 __all__ = ["OpenAIServer"]
@@ -82,12 +80,12 @@ class OpenAIServer:
             )
         limits = {"concurrency": concurrency, "timeout": timeout, "patience": patience}
         self._client = CompletionClient(url, **limits)  # type: ignore[arg-type]
-        self._plain, self._pair, self._target = None, None, None
+        self._plain, self._known = None, None
         if reference.startswith(("http://", "https://")):
             self._plain = CompletionClient(reference, **limits)  # type: ignore[arg-type]
         else:
-            self._pair, self._target = _reference(reference)
-        self._vocab = vocab_size if self._target is None else self._target.vocab_size
+            self._known = load_reference(reference)
+        self._vocab = vocab_size if self._known is None else self._known.target.vocab_size
         self._per_request, self._drafting = per_request, drafting
         self._settings = {"per_request": per_request, "drafting": drafting, "reference": reference}
         self._gamma, self._tolerance = gamma, tolerance
@@ -104,7 +102,7 @@ class OpenAIServer:
             randomness="the server's own, a seed a request",
             declared="lossless",
             vocab_size=self._vocab,
-            gamma=self._gamma if self._pair is not None else None,
+            gamma=self._gamma if self._pair() is not None else None,
             prefill_emits=self._prefill_emits,
             tolerance=self._tolerance,
             details=self._settings | {"url": self._client.url, "model": self._model},
@@ -166,15 +164,16 @@ class OpenAIServer:
 
     def reference(self) -> TargetLaw | None:
         """The target's law, from our float64 evaluation of the reference; None for a server."""
-        return None if self._target is None else ModelLaw(self._target)
+        return None if self._known is None else ModelLaw(self._known.target)
 
     def draft_probs(
         self, prompt: Sequence[int], tokens: NDArray[np.int64], sampling: SamplingParams
     ) -> NDArray[np.float64] | None:
         """The draft's law along completions; None where the reference is no pair."""
-        if self._pair is None:
+        pair = self._pair()
+        if pair is None:
             return None
-        law = ModelLaw(self._pair.draft)  # type: ignore[arg-type]
+        law = ModelLaw(pair.draft)  # type: ignore[arg-type]
         return draft_law(law, self._drafting, (prompt, tokens), sampling)
 
     def encode(self, text: str) -> list[int]:
@@ -183,15 +182,18 @@ class OpenAIServer:
         Raises:
             InvalidInputError: If the reference came without a tokeniser.
         """
-        if self._pair is None or self._pair.tokenizer is None:
-            raise InvalidInputError("reference", "has no tokeniser")
-        return self._pair.tokenizer.encode(text)
+        if self._known is None:
+            raise InvalidInputError("reference", "is a server: its tokeniser is not known")
+        return self._known.encode(text)
 
     def close(self) -> None:
         """Close the connections."""
         for client in (self._client, self._plain):
             if client is not None:
                 client.close()
+
+    def _pair(self) -> Pair | None:
+        return None if self._known is None else self._known.pair
 
     def _request(
         self, prompt: Sequence[int], max_new_tokens: int, sampling: SamplingParams
@@ -224,20 +226,6 @@ class OpenAIServer:
     def _first_model(self) -> str:
         listed = (self._client.get(f"{self._client.url}/models") or {}).get("data") or [{}]
         return str(listed[0].get("id", "default"))
-
-
-def _reference(reference: str) -> tuple[Pair | None, Any]:
-    if reference == "tiny":
-        reference = str(write_tiny_pair(default_cache_dir() / "tiny-pair"))
-    if reference == SHIPPED or (Path(reference) / "target").is_dir():
-        pair = load_pair(reference, dtype="float64")
-        return pair, pair.target
-    import torch
-
-    try:
-        return None, load_model(reference, torch.float64)
-    except UnknownTargetError as error:
-        raise UnknownTargetError("reference", f"{reference}: {error}") from error
 
 
 def _root(url: str) -> str:

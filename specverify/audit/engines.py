@@ -20,6 +20,7 @@ from specverify.audit.explanations import (
 )
 from specverify.audit.forms import Completions, Form
 from specverify.audit.observer import Observer
+from specverify.audit.ratios import count_ratios
 from specverify.audit.tally import Tally
 from specverify.audit.targets import Target
 from specverify.errors import ImplementationError, InvalidEmissionError, InvalidInputError
@@ -63,6 +64,7 @@ class EngineScenario:
         length: New tokens of a completion.
         coarse: Looked at for gross defects alone.
         gamma: Unknown here; the engine tells.
+        available: Completions on record; None where an engine draws as many as are wanted.
         form: ``generate``.
     """
 
@@ -72,6 +74,7 @@ class EngineScenario:
     length: int = 12
     coarse: bool = False
     gamma: int = 0
+    available: int | None = None
     form: Form = Form.GENERATE
 
     def params(self) -> dict[str, object]:
@@ -208,6 +211,8 @@ class EngineSampler:
         if hasattr(self._engine, "draft_probs"):
             draft = self._engine.draft_probs(prompt, tokens, self._scenario.sampling)
         count_transforms(tally, tokens, target, draft, rng)
+        if draft is not None:
+            count_ratios(tally, tokens, target, draft)
         if draft is not None and drawn.passes is not None and self._gamma is not None:
             plain = self._engine.draft_probs(prompt, tokens, SamplingParams())
             drafts = draft_variants(draft, plain, self._scenario.sampling)

@@ -139,6 +139,8 @@ class EngineInfo:
         gamma: Drafted tokens in a pass, where fixed and known.
         prefill_emits: Whether the first token comes from the prompt's own pass, without drafts.
         tolerance: Total variation by which its arithmetic may differ from exact laws.
+        quick: Whether completions cost a few milliseconds, so that every setting is sampled until
+            the audit's own bound is reached.
         details: Anything else worth recording (JSON-compatible).
     """
 
@@ -151,6 +153,7 @@ class EngineInfo:
     gamma: int | None = None
     prefill_emits: bool = False
     tolerance: float = 0.0
+    quick: bool = False
     details: dict[str, Any] | None = None
 
 

@@ -167,11 +167,16 @@ def _looks(scenario: AnyScenario, tv: float, confidence: float) -> tuple[int, ..
     looks = [_round(first, shard)]
     for growth, floor in zip(_GROWTH, _FLOOR_SHARDS, strict=True):
         looks.append(max(looks[-1] + shard, floor * shard, _round(growth * needed, shard)))
+    if isinstance(scenario, EngineScenario) and scenario.available is not None:
+        # What is on record costs nothing more: one look at all of it.
+        looks = [_round(scenario.available, shard)] * LOOKS
     return tuple(looks)
 
 
 def shard_size(scenario: AnyScenario) -> int:
     """Completions of one shard: small where each is slow."""
+    if isinstance(scenario, EngineScenario) and scenario.available is not None:
+        return SHARD
     return ENGINE_SHARD if isinstance(scenario, EngineScenario) else SHARD
 
 

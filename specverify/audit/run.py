@@ -13,6 +13,7 @@ from specverify.audit.header import make_header
 from specverify.audit.record import make_result
 from specverify.audit.session import Callback, Progress, Session
 from specverify.audit.storage import Storage, opened
+from specverify.audit.targets import is_recording
 from specverify.errors import InvalidInputError
 from specverify.results import AuditResult, RunStatus
 
@@ -68,7 +69,7 @@ def audit(
 
 def make_executor(target: Any, config: AuditConfig, seed: int) -> Executor:
     """Load a target where its shards will be run: in workers if it is named, else here."""
-    inline = config.isolation == "inline" or not isinstance(target, str)
+    inline = config.isolation == "inline" or not isinstance(target, str) or is_recording(target)
     if inline and config.isolation == "process":
         raise InvalidInputError("isolation", "a callable is run inline; name it as module:function")
     return (InlineExecutor if inline else ProcessExecutor)(target, config, seed)

@@ -15,6 +15,7 @@ from specverify.audit.decoding import DecodeSampler, decode_case
 from specverify.audit.engines import EngineSampler, EngineScenario, engine_case
 from specverify.audit.forms import Form
 from specverify.audit.observer import Observer
+from specverify.audit.recordings import RecordedSampler
 from specverify.audit.scenarios import Scenario
 from specverify.audit.suites import AnyScenario, find_scenario
 from specverify.audit.tally import Tally
@@ -54,6 +55,9 @@ class Bench:
         """Sample or trace one shard; its seeds depend on root, scenario and shard alone."""
         if task.exact:
             return self._trace(task)
+        if hasattr(self._target.implementation, "recordings"):
+            recorded = RecordedSampler(self._target, task.scenario)
+            return recorded.run_at(task.shard * task.n, task.n, self._seeds(task))
         if task.scenario not in self._samplers:
             self._samplers[task.scenario] = self._make(task.scenario)
         return self._samplers[task.scenario].run(task.n, self._seeds(task), probe=task.probe)

@@ -20,6 +20,7 @@ from specverify.audit.judges import judge, settled
 from specverify.audit.ledger import Record, Unrecorded
 from specverify.audit.order import Finished, in_order
 from specverify.audit.planning import Plan, make_plan
+from specverify.audit.recordings import recorded_scenarios
 from specverify.audit.suites import AnyScenario, suite
 from specverify.audit.tally import Tally, merge_all
 from specverify.audit.terms import LOOKS
@@ -227,9 +228,12 @@ def _with_tolerance(config: AuditConfig, executor: Executor) -> AuditConfig:
 
 
 def _chosen(executor: Executor, config: AuditConfig) -> list[AnyScenario]:
+    if "recorded" in executor.target:
+        return list(recorded_scenarios(executor.target["recorded"]))
     found = suite(executor.form, config.scenarios)
     if executor.form is Form.GENERATE:
-        return list(found)  # an engine has a block size of its own
+        quick = executor.target.get("quick")  # an engine has a block size of its own
+        return [dataclasses.replace(s, coarse=False) if quick else s for s in found]
     chosen = [s for s in found if config.gammas is None or s.gamma in config.gammas]
     if not chosen:
         known = ", ".join(str(gamma) for gamma in sorted({s.gamma for s in found}))

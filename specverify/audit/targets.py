@@ -17,7 +17,7 @@ from specverify.audit.fingerprint import fingerprint
 from specverify.audit.forms import Form, Framework
 from specverify.errors import InvalidInputError, MissingDependencyError, UnknownTargetError
 
-__all__ = ["Target", "register", "registered", "resolve", "takes"]
+__all__ = ["Target", "is_recording", "register", "registered", "resolve", "takes"]
 
 _REFERENCE = {
     Form.VERIFY: "specverify.sampler.verify:speculative_verify",
@@ -28,6 +28,7 @@ _REFERENCE = {
 # this one or another, announces a name as an entry point of this group; loading it registers it.
 _GROUP = "specverify.targets"
 _REGISTRY: dict[str, dict[Form, str]] = {"reference": _REFERENCE}
+_RECORDINGS = (".jsonl", ".parquet", ".npz")
 _GENERATOR_NAMES = ("generator", "rng", "gen", "random_state")
 
 
@@ -58,7 +59,7 @@ class Target:
         module = sys.modules.get(getattr(self.implementation, "__module__", None) or "")
         package = (getattr(module, "__name__", "") or "").partition(".")[0]
         version = getattr(sys.modules.get(package), "__version__", None)
-        record = {
+        record: dict[str, Any] = {
             "name": self.name,
             "form": str(self.form),
             "framework": str(self.framework),
@@ -70,7 +71,9 @@ class Target:
             info = self.implementation.describe()
             record |= {"version": info.version, "engine": info.name, "randomness": info.randomness}
             record |= {"declared": info.declared, "details": info.details}
-            record |= {"tolerance": info.tolerance}
+            record |= {"tolerance": info.tolerance, "quick": info.quick}
+            if hasattr(self.implementation, "recordings"):
+                record["recorded"] = [r.describe() for r in self.implementation.recordings]
         return record
 
 
@@ -98,7 +101,8 @@ def resolve(target: Any, *, form: Form | None = None, framework: Framework | Non
 
     Args:
         target: A registered name, with settings of an engine after a colon
-            (``llama-cpp:mode=probabilistic,gamma=3``), ``module:function``,
+            (``llama-cpp:mode=probabilistic,gamma=3``), the address of a completion server or a file
+            of recorded completions, with settings after ``#``, ``module:function``,
             ``path/file.py:function``, a callable or an engine.
         form: How it is called; from its signature when None.
         framework: Which arrays it takes; from its annotations and imports when None.
@@ -128,13 +132,24 @@ def resolve(target: Any, *, form: Form | None = None, framework: Framework | Non
     return _describe(implementation, target, target, chosen, framework)
 
 
+def is_recording(target: Any) -> bool:
+    """Whether a target is a file of recorded completions: data, and no code that could crash."""
+    return isinstance(target, str) and target.partition("#")[0].endswith(_RECORDINGS)
+
+
 def _settings(target: str) -> tuple[str, dict[str, Any]]:
-    """Name and settings of ``llama-cpp:mode=probabilistic,gamma=3`` or ``http://host#gamma=3``."""
+    """Name and settings of what a user writes.
+
+    ``llama-cpp:mode=probabilistic,gamma=3``, ``http://host#gamma=3``, ``samples.jsonl#gamma=3``.
+    """
+    place, _, fragment = target.partition("#")
+    settings = [part.partition("=") for part in fragment.split(",") if part]
+    given = {key: _value(value) for key, _, value in settings}
     if target.startswith(("http://", "https://")):
         # A fragment never leaves this machine: what the server is asked holds no setting of ours.
-        url, _, text = target.partition("#")
-        parts = [part.partition("=") for part in text.split(",") if part]
-        return "http", {"url": url} | {key: _value(value) for key, _, value in parts}
+        return "http", {"url": place} | given
+    if is_recording(target):
+        return "samples", {"path": place} | given
     name, colon, text = target.partition(":")
     parts = [part.partition("=") for part in text.split(",")]
     if not colon or not all(key.isidentifier() and equals for key, equals, _ in parts):
