@@ -6,7 +6,7 @@ is compared with the zoo's own enumeration, its distance with the zoo's in the s
 its first token with the closed form where there is one. Decoders are traced over as many tokens as
 stay affordable.
 
-Usage: python simulations/exact_grid.py [--quick] [--only NAME ...] [--out DIRECTORY]
+Usage: python simulations/exact_grid.py [--quick] [--only NAME ...] [--missing] [--out DIRECTORY]
 """
 
 from __future__ import annotations
@@ -56,23 +56,46 @@ def row_of(member: Member, cells: Sequence[Cell]) -> dict[str, Any]:
     }
 
 
-def study(only: Sequence[str], *, quick: bool) -> dict[str, Any]:
-    """One row a member."""
-    cells = grid(quick=quick)
-    rows = []
-    for member in members():
-        if only and member.name not in only:
-            continue
-        rows.append(row_of(member, cells))
-        print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
+def described(cells: Sequence[Cell]) -> dict[str, Any]:
+    """What the grid consists of: rows of another one are not kept."""
     return {
         "study": "exact_grid",
-        "quick": quick,
         "recipes": list(RECIPES),
-        "sizes": sorted({(c.target.shape[1], c.gamma) for c in cells}),
+        "sizes": [list(size) for size in sorted({(c.target.shape[1], c.gamma) for c in cells})],
         "loop_lengths": {c.name: c.length for c in cells},
-        "rows": rows,
     }
+
+
+def known_rows(report: Path, grid_of: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Rows of an earlier run on the same grid, by member."""
+    if not report.exists():
+        return {}
+    content = json.loads(report.read_text())
+    same = all(content.get(key) == value for key, value in grid_of.items())
+    return {row["member"]: row for row in content["rows"]} if same else {}
+
+
+def study(out: Path, only: Sequence[str], *, quick: bool, missing: bool) -> dict[str, Any]:
+    """Run members and write the reports after each; rows of other members are kept."""
+    cells = grid(quick=quick)
+    content = described(cells)
+    everyone = list(members())
+    rows = known_rows(out / "exact_grid.json", content)
+    for member in everyone:
+        if (only and member.name not in only) or (missing and member.name in rows):
+            continue
+        rows[member.name] = row_of(member, cells)
+        print(json.dumps(rows[member.name]), file=sys.stderr, flush=True)
+        ordered = [rows[m.name] for m in everyone if m.name in rows]
+        content |= {"rows": ordered, "members": len(everyone)}
+        write(out, content)
+    return content
+
+
+def write(out: Path, content: dict[str, Any]) -> None:
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "exact_grid.json").write_text(json.dumps(content, indent=1) + "\n")
+    (out / "exact_grid.md").write_text(markdown(content))
 
 
 def markdown(content: dict[str, Any]) -> str:
@@ -86,7 +109,7 @@ def markdown(content: dict[str, Any]) -> str:
         "between the traced law and the zoo's enumeration (and closed form, where there is one),",
         f"below {AGREEMENT:g}. A traced loop decodes as many tokens as stay affordable, up to",
         "gamma + 2, with an end of sequence where gamma is odd and V > 2; the composed one always",
-        "gamma + 1.",
+        f"gamma + 1. Members run so far: {len(content['rows'])} of {content['members']}.",
         "",
         "| member | role | cells | worst deviation | in | largest TV | paths | CPU s | |",
         "|---|---|---|---|---|---|---|---|---|",
@@ -105,14 +128,11 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     parser = argparse.ArgumentParser(description="Trace references, controls and bugs on a grid.")
     parser.add_argument("--quick", action="store_true", help="two sizes alone")
     parser.add_argument("--only", nargs="*", default=[], help="members by name")
+    parser.add_argument("--missing", action="store_true", help="those that the report lacks")
     parser.add_argument("--out", type=Path, default=DEFAULT_OUTPUT, help="directory of the reports")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    content = study(options.only, quick=options.quick)
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "exact_grid.json").write_text(json.dumps(content, indent=1) + "\n")
-    (options.out / "exact_grid.md").write_text(markdown(content))
-    return content
+    return study(options.out, options.only, quick=options.quick, missing=options.missing)
 
 
 if __name__ == "__main__":

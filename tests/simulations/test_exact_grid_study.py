@@ -57,4 +57,18 @@ def test_a_member_that_is_not_what_it_claims_fails() -> None:
     row = STUDY["row_of"](member(name="impostor", role="reference", check=biased), cells)
     assert not row["passed"]
     assert row["worst_deviation"] > 0.01
-    assert "FAILED" in STUDY["markdown"](STUDY["study"](["none"], quick=True) | {"rows": [row]})
+    content = STUDY["described"](cells) | {"rows": [row], "members": 1}
+    assert "FAILED" in STUDY["markdown"](content)
+
+
+def test_rows_of_the_same_grid_are_kept(tmp_path: Path) -> None:
+    options = ["--quick", "--out", str(tmp_path), "--only"]
+    STUDY["main"]([*options, "no_bonus"])
+    both = STUDY["main"]([*options, "no_bonus", "lenience", "--missing"])
+    assert [row["member"] for row in both["rows"]] == ["no_bonus", "lenience"]
+    # Of another grid, they are not.
+    report = json.loads((tmp_path / "exact_grid.json").read_text())
+    report["sizes"] = [[2, 1]]
+    (tmp_path / "exact_grid.json").write_text(json.dumps(report))
+    alone = STUDY["main"]([*options, "lenience"])
+    assert [row["member"] for row in alone["rows"]] == ["lenience"]
