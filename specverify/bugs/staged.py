@@ -177,7 +177,7 @@ class StagedVerifier:
         seen = self.view(one)
         kept = draft * self.accept(seen.target, seen.draft)[..., 0, :]
         correction = self._corrections(seen, np.zeros((*kept.shape[:-1], 1), dtype=int))
-        lost = 1 - kept.sum(axis=-1, keepdims=True)
+        lost = np.maximum(1 - kept.sum(axis=-1, keepdims=True), 0)  # rounding may pass 1
         law: FloatArray = kept + lost * correction[..., 0, :]
         return law
 

@@ -19,7 +19,7 @@ from specverify.warping import SamplingParams, warp_probs
 def _rejection_law(target: FloatArray, draft: FloatArray, proposal: FloatArray) -> FloatArray:
     """Law of a position whose draft comes from ``proposal`` and is scored with ``draft``."""
     kept = proposal * acceptance_probabilities(target, draft)
-    lost = 1 - kept.sum(axis=-1, keepdims=True)
+    lost = np.maximum(1 - kept.sum(axis=-1, keepdims=True), 0)  # rounding may pass 1
     return np.asarray(kept + lost * residual_distribution(target, draft))
 
 
