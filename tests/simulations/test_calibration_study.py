@@ -58,6 +58,21 @@ def test_processes_change_no_result(calibration: ModuleType) -> None:
     assert rows[0] == rows[1]
 
 
+def test_weighed_alarms_agree_with_counted_ones(
+    calibration: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At level .05 both are precise; they differ by less than five standard errors."""
+    monkeypatch.setattr(calibration, "LEVELS", (0.05,))
+    (target, draft), rng = pair(), np.random.default_rng(9)
+    bets = ContextBets(target, draft, alternatives={"draft": draft})
+    weighed = calibration._weighed_alarms(bets, 50, 150, rng)[:, 0]
+    counted = calibration._context_audits(bets, target, 50, 1500, rng)
+    share = np.mean(np.array(counted) >= math.log(20))
+    error = math.hypot(weighed.std() / math.sqrt(150), math.sqrt(share / 1500))
+    assert 0 < weighed.mean() < 0.05
+    assert abs(weighed.mean() - share) < 5 * error
+
+
 @pytest.mark.parametrize("right", [True, False])
 def test_alarms_of_right_engines_are_rare_and_of_wrong_ones_not(
     calibration: ModuleType, right: bool
@@ -87,8 +102,7 @@ def test_the_pair_study_takes_its_contexts_from_what_the_target_wrote(
 
 def test_calibration_says_where_a_figure_is_not_reached(calibration: ModuleType) -> None:
     def alarms(hits: int, level: float) -> dict[str, Any]:
-        early = {"early hits": hits, "early runs": 10_000}
-        return calibration.rate(hits, 10_000, level=level, vocab=8, contexts="one", **early)
+        return calibration.rate(hits, 10_000, level=level, vocab=8, contexts="one")
 
     rows = [alarms(4, 1e-3), alarms(5, 1e-3), alarms(1, 1e-4), alarms(2, 1e-4)]
     found = calibration.asked({"watched_contexts": rows})
