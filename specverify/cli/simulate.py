@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from specverify.cli.logs import read_text
 from specverify.cli.options import AsJson, Seed, axis_values
 from specverify.cli.progress import progress
 from specverify.cli.shell import note, say, say_json, say_records, write_file
@@ -27,7 +28,7 @@ def simulate(
         str, typer.Option("--c", help="Costs of a draft step over that of a target step.")
     ] = "0.1",
     process: Annotated[
-        str, typer.Option(help="How alpha varies: constant, beta, beta-token, markov.")
+        str, typer.Option(help="How alpha varies: constant, beta, beta-token, markov, trace.")
     ] = "constant",
     policy: Annotated[
         str, typer.Option(help="Draft length: fixed, schedule, threshold, optimal.")
@@ -38,6 +39,10 @@ def simulate(
     stop: Annotated[str, typer.Option(help="What ends a run: tokens, rounds, eos.")] = "tokens",
     length: Annotated[str, typer.Option(help="Tokens or rounds of a run.")] = "100",
     runs: Annotated[str, typer.Option(help="Independent runs.")] = "1000",
+    trace: Annotated[
+        str | None,
+        typer.Option(help="Replay rounds: a JSON list of accepted counts, or a detailed answer."),
+    ] = None,
     more: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUES", help="Any other parameter; may be repeated."),
@@ -75,6 +80,8 @@ def simulate(
         "runs": runs,
     } | dict(_assignment(text) for text in more or ())
     axes = _axes(texts)
+    if trace is not None:
+        axes |= {"process": ["trace"], "trace": [_recorded(trace)]}
     kind = executor or ("dask" if scheduler else None)
     where = {"kind": kind, "workers": workers, "scheduler": scheduler}
     content = {
@@ -105,6 +112,26 @@ def _axes(texts: dict[str, str]) -> dict[str, list[Any]]:
     return {name: axis_values(name, text, defaults[name]) for name, text in texts.items()}
 
 
+def _recorded(file: str) -> list[int]:
+    """Accepted tokens by round, from a JSON list or an engine's answer that lists its steps."""
+    from specverify.adapters.logs.fields import counts
+    from specverify.adapters.logs.reading import read_records
+
+    text = read_text(file)
+    try:
+        listed = counts(json.loads(text))
+    except ValueError:
+        listed = None
+    if listed is None:
+        try:
+            listed = read_records(text)[0].step_accepted
+        except InvalidInputError:
+            listed = None
+    if listed is None:
+        raise InvalidInputError("--trace", f"{file} lists no accepted tokens by round")
+    return list(listed)
+
+
 def _rows(
     axes: dict[str, list[Any]], seed: int, where: dict[str, Any], resume: Path | None
 ) -> list[dict[str, Any]]:
@@ -129,7 +156,7 @@ def _rows(
 
 
 def _show(content: dict[str, Any], varying: list[str]) -> None:
-    common = {k: v for k, v in content["parameters"].items() if k not in varying}
+    common = {k: v for k, v in content["parameters"].items() if k not in (*varying, "trace")}
     say(", ".join(f"{name} {_text(value)}" for name, value in common.items()))
     say("")
     rows = content["rows"]

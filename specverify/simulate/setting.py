@@ -12,6 +12,7 @@ from specverify.simulate.acceptance import (
     BetaAcceptance,
     ConstantAcceptance,
     PositionAcceptance,
+    TraceAcceptance,
 )
 from specverify.simulate.markov import MarkovAcceptance
 from specverify.simulate.policies import FixedGamma, GammaPolicy, ScheduledGamma, ThresholdGamma
@@ -21,7 +22,7 @@ from specverify.theory.validation import checked_cost, checked_probability
 
 __all__ = ["PolicyName", "ProcessName", "Setting", "StopName", "TimingName"]
 
-ProcessName = Literal["constant", "beta", "beta-token", "markov"]
+ProcessName = Literal["constant", "beta", "beta-token", "markov", "trace"]
 PolicyName = Literal["fixed", "schedule", "threshold", "optimal"]
 TimingName = Literal["constant", "gamma", "lognormal", "roofline"]
 StopName = Literal["tokens", "rounds", "eos"]
@@ -34,10 +35,11 @@ class Setting:
     Attributes:
         alpha: Acceptance rate; several: by position in the block (``constant`` only).
         process: ``constant``; ``beta``: each round its own alpha; ``beta-token``: each token its
-            own; ``markov``: easy and hard stretches.
+            own; ``markov``: easy and hard stretches; ``trace``: recorded rounds, in their order.
         concentration: ``a + b`` of the Beta laws; the larger, the more alike.
         spread: Distance of the easy and the hard alpha from ``alpha`` (``markov``).
         stay: Probability that the next round is as easy as this one (``markov``).
+        trace: Accepted tokens of each recorded round of ``gamma`` drafts (``trace``).
         policy: ``fixed``; ``schedule``: two more after a full accept, one fewer after a rejection;
             ``threshold``: stop at the first token less likely than ``threshold``; ``optimal``:
             stop where the next token does not pay.
@@ -66,6 +68,7 @@ class Setting:
     concentration: float = 5.0
     spread: float = 0.15
     stay: float = 0.9
+    trace: tuple[int, ...] = ()
     policy: PolicyName = "fixed"
     gamma: int = 4
     threshold: float = 0.4
@@ -95,6 +98,7 @@ class Setting:
             object.__setattr__(self, "alpha", tuple(self.alpha))
             if self.process != "constant":
                 raise InvalidInputError("alpha", f"must be one number for {self.process}")
+        object.__setattr__(self, "trace", tuple(self.trace))
         checked_cost("c", self.c)
 
     @classmethod
@@ -119,6 +123,8 @@ class Setting:
         """How likely draft tokens are accepted."""
         if isinstance(self.alpha, tuple):
             return PositionAcceptance(self.alpha)
+        if self.process == "trace":
+            return TraceAcceptance.of_counts(self.trace, self.gamma)
         if self.process == "constant":
             return ConstantAcceptance(self.alpha)
         if self.process == "markov":

@@ -59,18 +59,19 @@ def setting_row(values: Mapping[str, Any], generator: np.random.Generator) -> di
         generator: Source of randomness.
 
     Returns:
-        One flat row of JSON values: ``values``; ``rounds`` and ``drafted_per_pass``; estimates
-        with standard error and 95 % bounds (``_low``, ``_high``) of ``tokens_per_pass``,
-        ``speedup``, ``acceptance_rate`` (accepted over tested) and ``accepted_over_drafted``;
-        quantiles over runs of the time per delivered token (``latency_p50``) and of the time to
-        the last one (``time_p50``), in target steps; what theory predicts (``predicted_...``, None
-        where no closed form is known).
+        One flat row of JSON values: ``values`` but a trace; ``rounds``, ``drafted_per_pass``;
+        estimates with standard error and 95 % bounds (``_low``, ``_high``) of
+        ``tokens_per_pass``, ``speedup``, ``acceptance_rate`` (accepted over tested) and
+        ``accepted_over_drafted``; quantiles over runs of the time per delivered token
+        (``latency_p50``) and of the time to the last one (``time_p50``), in target steps; what
+        theory predicts (``predicted_...``, None where no closed form is known).
     """
     setting = Setting.of(values)
     runs = simulate_setting(setting, generator)
     passes = int(runs.rounds.sum())
     drafted = int(runs.drafted.sum()) / passes
-    row: dict[str, Any] = {**values, "rounds": passes, "drafted_per_pass": drafted}
+    told = {name: value for name, value in values.items() if name != "trace"}
+    row: dict[str, Any] = {**told, "rounds": passes, "drafted_per_pass": drafted}
     estimates = {
         "tokens_per_pass": runs.tokens_per_pass(),
         "speedup": runs.speedup(),

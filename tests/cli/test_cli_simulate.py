@@ -53,6 +53,23 @@ def test_the_table_names_what_varies() -> None:
     assert " - " in rows  # no closed form of a schedule
 
 
+def test_recorded_rounds_are_replayed(tmp_path) -> None:
+    """Six rounds go around: 2 + 0 + 1 accepted of 6 drafted, whatever the seed."""
+    counts, answer = tmp_path / "counts.json", tmp_path / "answer.json"
+    counts.write_text("[2, 0, 1]")
+    answer.write_text('{"num_spec_steps": 3, "per_step_accepted": [2, 0, 1]}')
+    for file in (counts, answer):
+        shown = run("--trace", str(file), "--gamma", "2", "--length", "6", "--json")
+        assert shown.exit_code == 0, shown.output
+        (row,) = json.loads(shown.stdout)["rows"]
+        assert (row["tokens_per_pass"], row["accepted_over_drafted"]) == (2.0, 0.5)
+        assert row["predicted_tokens_per_pass"] is None
+    counts.write_text("{}")
+    assert "lists no accepted tokens" in run("--trace", str(counts)).stderr
+    counts.write_text("[3]")
+    assert "accepted: must lie in 0..2" in run("--trace", str(counts), "--gamma", "2").stderr
+
+
 def test_the_seed_decides() -> None:
     first, second, other = (run("--json", "--seed", seed).stdout for seed in "112")
     assert first == second != other
