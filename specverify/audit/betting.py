@@ -23,6 +23,7 @@ from specverify.audit.arms import arms_log_e
 from specverify.audit.chains import pair_law, path_laws
 from specverify.audit.counting import pair_classes, paths_are_counted
 from specverify.audit.engines import BINS, PAIR_BINS, EngineScenario
+from specverify.audit.ratios import ratio_log_e
 from specverify.audit.scenarios import Scenario
 from specverify.audit.suites import AnyScenario
 from specverify.audit.tally import Tally
@@ -170,10 +171,20 @@ class _TransformBets:
         pooled = [self._cells.evidence(table) for table in counts.sum(axis=0)]
         by_order = counts.swapaxes(0, 1)
         apart = [together([self._cells.evidence(c) for c in order]) for order in by_order]
-        token = averaged([*pooled, *apart])
+        token = self._beside_known(averaged([*pooled, *apart]), tally)
         if self._exact and tally.total("impossible"):
             token = replace(token, log_e=np.inf, impossible=tally.total("impossible"))
         return {TOKEN: token, JOINT: self._joint_evidence(pairs)}
+
+    def _beside_known(self, unknown: Evidence, tally: Tally) -> Evidence:
+        """Half on known bugs, where the draft's law is known, and half on the unknown."""
+        known = ratio_log_e(tally) if self._exact else {}
+        if not known:
+            return unknown
+        prior = np.log(len(known))
+        shares = {name: value - prior for name, value in known.items()} | {UNKNOWN: unknown.log_e}
+        log_e = average_log_e([average_log_e(list(known.values())), unknown.log_e])
+        return replace(unknown, log_e=log_e, shares=posterior_shares(shares))
 
     def _joint_evidence(self, pairs: Counts) -> Evidence:
         # Pairs of one completion overlap: the bet is on the later token, given the earlier one. It

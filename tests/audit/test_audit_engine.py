@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from specverify.audit.forms import Completions, EngineInfo
+from specverify.bugs import ZOO
 from specverify.errors import InvalidInputError
 from specverify.models.tabular import TabularModel
 from specverify.results import Verdict
@@ -130,3 +131,41 @@ def test_nonsense_is_an_error_with_its_input(small_audit, engine, text) -> None:
 def test_an_engine_without_a_law_is_refused(small_audit) -> None:
     with pytest.raises(InvalidInputError, match="no target law"):
         small_audit(Blind())
+
+
+class Verified(Engine):
+    """Blocks of the two tables, verified by a member of the zoo."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._verify = ZOO[name].callable
+
+    def sample(self, prompt, n, max_new_tokens, sampling, seed):
+        rng = np.random.default_rng(seed)
+        texts = [self._text(prompt[-1], max_new_tokens, sampling, rng) for _ in range(n)]
+        return Completions(tokens=np.array(texts, dtype=np.int64))
+
+    def _text(self, last, length, sampling, rng):
+        text: list[int] = []
+        while len(text) < length:
+            contexts, drafts = [last], []
+            for _ in range(GAMMA):
+                law = warp_probs(DRAFT.table[contexts[-1]], sampling)
+                drafts.append(int(rng.choice(12, p=law)))
+                contexts.append(drafts[-1])
+            target = warp_probs(TARGET.table[contexts], sampling)
+            draft = warp_probs(DRAFT.table[contexts[:-1]], sampling)
+            emitted, _ = self._verify(target, draft, np.array(drafts), rng)
+            text += [int(token) for token in emitted]
+            last = text[-1]
+        return text[:length]
+
+
+@pytest.mark.parametrize("name", ["resample_from_target", "abs_residual"])
+def test_a_known_bug_of_an_engine_is_named(small_audit, name) -> None:
+    result = small_audit(Verified(name))
+    assert result.verdict is Verdict.FAIL
+    named = [c.diagnosis.consistent_with for c in result.checks if c.diagnosis is not None]
+    assert name in named
+    told = {c.params["tier"] for c in result.checks if c.name.startswith("token[")}
+    assert told <= {"tokens with both laws", "tokens with the target's law"}

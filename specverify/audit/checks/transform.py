@@ -18,6 +18,7 @@ from specverify.audit.tiers import Tier, outlook, told
 from specverify.results import CheckResult, Diagnosis, Family, Finding, Interval, Verdict
 from specverify.stats import context as bets
 from specverify.stats.bets import capped_e_value
+from specverify.stats.naming import name_alternative
 from specverify.theory.expected_tokens import expected_accepted_tokens
 
 __all__ = [
@@ -97,7 +98,7 @@ def check_transform(
         message=_message(verdict, tv, found, impossible)
         + (fit.text or outlook(verdict, terms, done, log_e=bet.log_e, tv=tv))
         + f" ({tier})",
-        diagnosis=_where(counts) if verdict is Verdict.FAIL else None,
+        diagnosis=_where(counts, bet) if verdict is Verdict.FAIL else None,
         replay=terms.replay(scenario.name),
         case=tally.cases.get("impossible"),
     )
@@ -244,9 +245,17 @@ def _message(verdict: Verdict, tv: Interval, found: float, impossible: int) -> s
     return f"total variation {bound} over cells; {found:.3g} would have been found"
 
 
-def _where(counts: np.ndarray) -> Diagnosis:
+def _where(counts: np.ndarray, bet: bets.Evidence) -> Diagnosis:
     seen: list[Evidence] = [weigh([_uniform(c) for c in orders]) for orders in counts]
     broken = [i for i, evidence in enumerate(seen) if evidence.p_value * len(seen) <= 1e-4]
     position = broken[0] if broken else None
     where = "over all positions together" if position is None else f"at position {position}"
-    return Diagnosis(text=f"the law breaks {where} of the completion", position=position)
+    naming = name_alternative(bet.shares)
+    known = [naming.consistent_with, *naming.siblings] if naming.consistent_with else []
+    like = f"; consistent with {' or '.join(map(str, known[:3]))}" if known else ""
+    return Diagnosis(
+        text=f"the law breaks {where} of the completion{like}",
+        consistent_with=naming.consistent_with,
+        position=position,
+        siblings=naming.siblings if known else (),
+    )
