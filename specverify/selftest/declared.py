@@ -10,6 +10,8 @@ from specverify.bugs import Bug, Kind
 from specverify.bugs.laws import exact_tv
 from specverify.bugs.loops import StagedDecoder
 from specverify.bugs.scenes import PROMPT, Scene
+from specverify.bugs.staged import StagedVerifier
+from specverify.errors import InvalidInputError
 
 __all__ = ["GAMMAS", "distance_to_declare"]
 
@@ -25,7 +27,12 @@ def distance_to_declare(bug: Bug, suite: str) -> float:
     Args:
         bug: A block verifier.
         suite: ``default`` or ``thorough``.
+
+    Raises:
+        InvalidInputError: If the member is no block verifier.
     """
+    if not isinstance(bug.callable, StagedVerifier):
+        raise InvalidInputError("bug", f"{bug.name} is lossy and no block verifier")
     chosen = [s for s in scenarios(Form.VERIFY, suite) if s.gamma in GAMMAS and s.vocab_size < 10]
     loop = replace(bug, kind=Kind.DECODE, callable=StagedDecoder(verifier=bug.callable))
     return max(exact_tv(loop, _as_scene(scenario)) for scenario in chosen)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -19,6 +19,11 @@ from specverify.selftest.settings import Settings
 from specverify.selftest.ways import ways_of
 
 __all__ = ["judge_member"]
+
+_DIAGNOSED = ("audit", "engine")
+"""Ways that end in a diagnosis; the others say which identity or which law is broken."""
+
+_Look: TypeAlias = Callable[[Bug, Settings, Sequence[int]], dict[str, Any]]
 
 
 def judge_member(bug: Bug, settings: Settings, seed: int) -> Row:
@@ -41,9 +46,18 @@ def judge_member(bug: Bug, settings: Settings, seed: int) -> Row:
         stage=str(bug.stage),
         effect=str(bug.effect),
         tv=facts(bug).tv,
-        **look(bug, settings, seeds),
+        **_survived(look, bug, settings, seeds),
         **_efforts(bug, settings, np.random.default_rng(betting)),
     )
+
+
+def _survived(look: _Look, bug: Bug, settings: Settings, seeds: Sequence[int]) -> dict[str, Any]:
+    """A member on which the suite itself breaks must not cost the others' rows."""
+    try:
+        return look(bug, settings, seeds)
+    except Exception as error:
+        note = f"the suite failed: {type(error).__name__}: {error}"
+        return {"verdict": str(Verdict.ERROR), "right": False, "way": "", "note": note}
 
 
 def _hunted(bug: Bug, settings: Settings, seeds: Sequence[int]) -> dict[str, Any]:
@@ -106,7 +120,8 @@ def _name(sighting: Sighting, bug: Bug) -> str:
         return bug.name
     if bug.name in sighting.siblings:
         return f"beside {sighting.named}"
-    return sighting.named or ("not named" if sighting.caught else "")
+    unnamed = sighting.caught and sighting.way in _DIAGNOSED
+    return sighting.named or ("not named" if unnamed else "")
 
 
 def _efforts(bug: Bug, settings: Settings, rng: np.random.Generator) -> dict[str, Any]:
