@@ -6,7 +6,6 @@ import difflib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import msgspec
 import typer
 
 from specverify.cli.options import AsJson, Workers, usual_workers
@@ -52,6 +51,8 @@ def replay(
         raise typer.Exit(_NOTHING_RAN)
     found = _run(result, checks, seed, usual_workers() if workers is None else workers)
     if as_json:
+        import msgspec  # `--help` stays light
+
         say_json(msgspec.to_builtins(found))
     else:
         _show(found, result.seed)
