@@ -81,3 +81,13 @@ def test_the_gpt_pairs_times_are_kept_apart(tmp_path, monkeypatch) -> None:
     for row in json.loads(first["gpt_pair_times.json"])["rows"]:
         factors = [value for name, value in row.items() if name.startswith("factor_")]
         assert math.prod(factors) == pytest.approx(row["speedup"])
+
+
+def test_the_simulator_times_itself(tmp_path, monkeypatch) -> None:
+    """That it runs and counts; no duration is asserted."""
+    output = tmp_path / "speed.json"
+    monkeypatch.setattr(sys, "argv", ["simulator_speed", "--quick", str(output)])
+    runpy.run_path(str(SIMULATIONS / "simulator_speed.py"), run_name="__main__")
+    rows = json.loads(output.read_text())["rows"]
+    assert [row["amount"] for row in rows][:2] == [10**9, 10**6]
+    assert all(row["per_second"] == row["amount"] / row["seconds"] for row in rows)
