@@ -240,63 +240,31 @@ def lucidrains_decoding() -> Run:
     return run
 
 
-CASES = (
-    Case(
-        package="flashspec",
-        module="flashspec",
-        function="rejection_step",
-        make=flashspec_step,
-        batch=1000,
-    ),
-    Case(
-        package="flashspec",
-        module="flashspec",
-        function="rejection_sample",
-        make=flashspec_sample,
-        batch=1000,
-    ),
-    Case(
-        package="economize",
-        module="economize",
-        function="RejectionVerifier.verify_batch",
-        make=economize_batch,
-        batch=1000,
-    ),
-    Case(
-        package="economize",
-        module="economize",
-        function="RejectionVerifier.verify",
-        make=economize_verify,
-    ),
-    Case(
-        package="sequential-speculative-decoding",
-        module="seqspecdecod",
-        function="standard_speculative_step",
-        make=seqspec_standard,
-    ),
-    Case(
-        package="rotalabs-accel",
-        module="rotalabs_accel",
-        function="rejection_sample",
-        make=rotalabs_rejection,
-    ),
-    Case(package="specdec", module="specdec", function="SpecDecoder.verify", make=specdec_verify),
-    Case(
-        package="naive-speculate",
-        module="naive_speculate",
-        function="speculative_sampling",
-        make=naive_sampling,
-    ),
-    Case(
-        package="mini-infer",
-        module="mini_infer",
-        function="speculative_step",
-        make=mini_infer_step,
-    ),
-    Case(
-        package="speculative-decoding",
-        module="speculative_decoding",
-        function="speculative_decoding",
-        make=lucidrains_decoding,
-    ),
+_LARGE = 1000
+CASES = tuple(
+    Case(package=package, module=module, function=function, make=make, batch=batch)
+    for package, module, function, make, batch in (
+        ("flashspec", "flashspec", "rejection_step", flashspec_step, _LARGE),
+        ("flashspec", "flashspec", "rejection_sample", flashspec_sample, _LARGE),
+        ("economize", "economize", "RejectionVerifier.verify_batch", economize_batch, _LARGE),
+        ("economize", "economize", "RejectionVerifier.verify", economize_verify, 1),
+        (
+            "sequential-speculative-decoding",
+            "seqspecdecod",
+            "standard_speculative_step",
+            seqspec_standard,
+            1,
+        ),
+        ("rotalabs-accel", "rotalabs_accel", "rejection_sample", rotalabs_rejection, 1),
+        ("specdec", "specdec", "SpecDecoder.verify", specdec_verify, 1),
+        ("naive-speculate", "naive_speculate", "speculative_sampling", naive_sampling, 1),
+        ("mini-infer", "mini_infer", "speculative_step", mini_infer_step, 1),
+        (
+            "speculative-decoding",
+            "speculative_decoding",
+            "speculative_decoding",
+            lucidrains_decoding,
+            1,
+        ),
+    )
 )
