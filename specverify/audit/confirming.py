@@ -40,7 +40,7 @@ def confirm(law: ExactLaw, outcomes: Sequence[tuple[int, ...]]) -> float:
     cells = _cells(law.probabilities, len(outcomes))
     seen = np.array([counts[outcome] for outcome in cells], dtype=np.int64)
     masses = np.array([law.probabilities[outcome] for outcome in cells])
-    if not law.complete:
+    if law.unexplored_mass > _SLACK:
         tails = stats.binom.cdf(seen, len(outcomes), np.minimum(masses, 1.0))
         return min(1.0, len(cells) * float(np.min(tails, initial=1.0)))
     known = sum(counts[outcome] for outcome in law.probabilities)

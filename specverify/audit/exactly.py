@@ -56,6 +56,8 @@ DISCARDED, LARGE, OPEN, REFUSED = "discarded", "large", "open", "refused"
 _MOST_EXPECTED, _MOST_PATHS, _SECONDS = 6_000, 8_000, 4.0
 _GLANCE_VOCAB, _GLANCE_PATHS, _GLANCE_SECONDS = 64, 400, 1.0
 _NAMING_PATHS = 100
+_LEAST_MASS = 1e-18
+"""Paths less likely than this are left out: a loop that chance alone ends has such for ever."""
 
 
 class ExactRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,7 +139,8 @@ def examine(
     if too_large(scenario):
         paths, seconds = _GLANCE_PATHS, _GLANCE_SECONDS
     try:
-        check = trace(target, scenario, observer, max_paths=paths, max_seconds=seconds)
+        limits = {"max_paths": paths, "max_seconds": seconds, "min_mass": _LEAST_MASS}
+        check = trace(target, scenario, observer, **limits)
     except SpecVerifyError as error:
         return ExactRecord(outcome=REFUSED, reason=f"cannot be traced: {error}"), None
     except Exception as error:  # the tracer's own: its limits are no fault of the code
@@ -232,7 +235,7 @@ def _about(scenario: Scenario) -> str:
 
 def _length_tv(law: ExactLaw, scenario: Scenario) -> float | None:
     """Distance of the emitted length's law from the standard rule's."""
-    if scenario.form is Form.DECODE or not law.complete:
+    if scenario.form is Form.DECODE or law.unexplored_mass > GATE:
         return None
     chain = scenario.chain
     expected = STANDARD.outcome_law(scenario, chain.context(chain.start)).sum(axis=0)
@@ -244,7 +247,7 @@ def _length_tv(law: ExactLaw, scenario: Scenario) -> float | None:
 
 def _fits(law: ExactLaw, scenario: Scenario) -> tuple[str, ...] | None:
     """Known bugs with this law, where their own laws are quickly enumerated."""
-    quick = paths_expected(scenario) <= _NAMING_PATHS and law.complete
+    quick = paths_expected(scenario) <= _NAMING_PATHS and law.unexplored_mass <= GATE
     if scenario.form is Form.DECODE or scenario.chain.contexts > 1 or not quick:
         return None
     from specverify.bugs.matching import FoundLaw, fitting_bugs

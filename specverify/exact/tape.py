@@ -24,6 +24,8 @@ __all__ = [
 _OWN = str(Path(__file__).resolve().parent)
 _LIBRARIES = ("/torch/", "/numpy/", "/random.py", "/contextlib.py", "/functools.py")
 _SUM_TOLERANCE = 1e-6
+_MOST_CHOICES = 3_000
+"""A loop such as rejection sampling has no longest path."""
 
 
 class ReplayDivergence(SpecVerifyError):
@@ -80,6 +82,8 @@ class Tape:
                     f"replayed {label} {probs}"
                 )
         else:
+            if position >= _MOST_CHOICES:
+                refuse(label, f"more than {_MOST_CHOICES} choices: a loop that chance alone ends")
             step = Step(label, probs, probs.index(max(probs)))
             if not (abs(sum(probs) - 1.0) <= _SUM_TOLERANCE and min(probs) >= 0.0):
                 refuse(label, f"not a distribution, sums to {sum(probs)!r}")

@@ -232,6 +232,27 @@ def test_what_ends_the_tracer_does_not_end_the_audit(name: str, said: str) -> No
     assert said in exact_checks(result)["smallest"].params["reason"]
 
 
+def rejection_sampling(
+    target_probs: Any, draft_probs: Any, draft_tokens: Any, generator: Any
+) -> Any:
+    """The residual by rejection: no path is the longest one."""
+    for place, token in enumerate(draft_tokens.tolist()):
+        target, draft = target_probs[place], draft_probs[place]
+        if generator.random() >= target[token] / draft[token]:
+            while True:
+                drawn = generator.choice(len(target), p=target)
+                if generator.random() * target[drawn] < target[drawn] - draft[drawn]:
+                    return [*draft_tokens[:place].tolist(), int(drawn)]
+    last = generator.choice(target_probs.shape[1], p=target_probs[-1])
+    return [*draft_tokens.tolist(), int(last)]
+
+
+def test_a_loop_that_chance_alone_ends_is_refused() -> None:
+    check = exact_checks(exact_audit(rejection_sampling, gammas=(2,), checks=("exact[near-ties]",)))
+    assert check["near-ties"].verdict is Verdict.INCONCLUSIVE
+    assert "a loop that chance alone ends" in check["near-ties"].message
+
+
 def test_a_call_that_hangs_in_this_process_is_refused() -> None:
     result = exact_audit(hangs_when_traced, time_limit=0.3, checks=SMALLEST)
     assert "did not return within" in exact_checks(result)["smallest"].params["reason"]
