@@ -34,6 +34,7 @@ def audit(*arguments: object) -> Result:
 def failed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Path]:
     folder = tmp_path_factory.mktemp("run")
     files = ["--out", folder, "--md", folder / "a.md", "--junit", folder / "deep" / "a.xml"]
+    files += ["--html", folder / "a.html"]
     return audit(f"{PLANTED}:resample_from_target", *SMALL, *files), folder
 
 
@@ -50,11 +51,30 @@ def test_a_biased_implementation_exits_1_and_says_where(failed: tuple[Result, Pa
     assert "the law breaks at position 0" in shown.stdout
 
 
+def test_the_mode_is_the_callers() -> None:
+    exact = audit("reference", "--framework", "numpy", "--gamma", "1", "--mode", "exact", "--json")
+    assert exact.exit_code == 0, exact.output
+    record = json.loads(exact.stdout)
+    assert {c["name"]: c["verdict"] for c in record["checks"] if c["family"] == "law"} == {
+        "exact[smallest]": "pass",
+        "exact[vocab-50257]": "skip",
+    }
+    assert record["settings"]["mode"] == "exact"
+
+
+def test_a_failure_shows_its_smallest_case(failed: tuple[Result, Path]) -> None:
+    shown, folder = failed
+    cases = [check.case for check in read_result(folder).checks if check.case is not None]
+    assert "snippet" in cases[0]
+    assert cases[0]["snippet"].splitlines()[0] in shown.stdout
+
+
 def test_every_file_is_written(failed: tuple[Result, Path]) -> None:
     _, folder = failed
     assert read_result(folder).verdict is Verdict.FAIL
     assert (folder / "a.md").read_text().startswith("## Audit of")
     assert ET.parse(folder / "deep" / "a.xml").find(".//failure") is not None
+    assert "consistent with resample_from_target" in (folder / "a.html").read_text()
 
 
 def test_json_and_nothing_else_goes_to_stdout() -> None:
@@ -99,6 +119,7 @@ def test_a_slower_scheme_is_a_finding_unless_the_standard_is_expected() -> None:
         (["reference", "--form", "tree"], "--form: must be one of verify"),
         (["reference", "--framework", "jax"], "--framework: must be one of torch"),
         (["reference", "--declare", "lossy"], "declare: must be lossless or lossy:X"),
+        (["reference", "--mode", "guess"], "mode: must be one of auto, exact, statistical"),
         (["reference", "--expect", "fast"], "expect: must be one of"),
         (["reference", "--xfails", "nosuch"], "no such file: nosuch"),
         (["reference", "--workers", "0"], "--workers"),
