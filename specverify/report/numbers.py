@@ -32,11 +32,16 @@ def probability(value: float | None) -> str:
 
 
 def interval(value: Interval | None) -> str:
-    """``estimate [low, high]``; ``<= high`` where the upper bound is all that is known."""
+    """``estimate [low, high]``; ``<= high`` where the upper bound is all that is known.
+
+    A value without any doubt, an exact one, stands alone and is never rounded to zero.
+    """
     if value is None or (value.estimate is None and value.low is None and value.high is None):
         return MISSING
     if value.low is None and value.high is None:
         return decimal(value.estimate)
+    if value.low is not None and value.low == value.high:
+        return f"{value.low:.3g}"
     if value.estimate is None and value.low is None:
         return f"<= {decimal(value.high)}"
     bounds = f"[{decimal(value.low)}, {decimal(value.high)}]"

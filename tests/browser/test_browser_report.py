@@ -97,3 +97,14 @@ def test_paper_shows_what_is_folded_away(browser: Browser, page: Path) -> None:
     browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     assert browser.driver.execute_script(visible) is True
     browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+def test_paper_is_white_whatever_the_screen(browser: Browser, page: Path) -> None:
+    browser.open(page)
+    ink = browser.style("body", "color")
+    dark = {"name": "prefers-color-scheme", "value": "dark"}
+    for media, same in (("print", True), ("screen", False)):
+        setting = {"media": media, "features": [dark]}
+        browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", setting)
+        assert (browser.style("body", "color") == ink) is same
+    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})

@@ -33,6 +33,9 @@ def test_interval_shows_what_is_known() -> None:
     assert interval(Interval(estimate=0.1)) == "0.100"
     assert interval(Interval(high=0.02)) == "<= 0.020"
     assert interval(Interval(low=0.0, high=0.02)) == "[0.000, 0.020]"
+    assert interval(Interval(estimate=3.21e-4, low=3.21e-4, high=3.21e-4)) == "0.000321"
+    assert interval(Interval(low=2.22e-16, high=2.22e-16)) == "2.22e-16"
+    assert interval(Interval(estimate=0.0, low=0.0, high=0.0)) == "0"
     assert interval(Interval(estimate=0.1, low=0.09, high=0.11)) == "0.100 [0.090, 0.110]"
 
 
