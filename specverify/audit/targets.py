@@ -7,7 +7,7 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -17,7 +17,7 @@ from specverify.audit.fingerprint import fingerprint
 from specverify.audit.forms import Form, Framework
 from specverify.errors import InvalidInputError, MissingDependencyError, UnknownTargetError
 
-__all__ = ["Target", "is_recording", "register", "registered", "resolve", "takes"]
+__all__ = ["Target", "is_recording", "register", "registered", "resolve", "takes", "with_settings"]
 
 _REFERENCE = {
     Form.VERIFY: "specverify.sampler.verify:speculative_verify",
@@ -130,6 +130,27 @@ def resolve(target: Any, *, form: Form | None = None, framework: Framework | Non
     elif settings:
         raise InvalidInputError("target", f"{name} takes no settings as {chosen}; got {target!r}")
     return _describe(implementation, target, target, chosen, framework)
+
+
+def with_settings(target: str, settings: Sequence[str]) -> str:
+    """A target with more settings in its own notation.
+
+    Args:
+        target: An engine's name, a server's address or a file of recorded completions.
+        settings: ``key=value`` texts.
+
+    Raises:
+        InvalidInputError: If one is no ``key=value``.
+    """
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not (key.isidentifier() and equals and value) or "," in value:
+            raise InvalidInputError("set", f"must look like gamma=4, got {setting!r}")
+    if not settings:
+        return target
+    place = target.startswith(("http://", "https://")) or is_recording(target)
+    mark = "#" if place else ":"
+    return f"{target}{',' if mark in target else mark}{','.join(settings)}"
 
 
 def is_recording(target: Any) -> bool:

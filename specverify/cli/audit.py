@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
 __all__ = ["audit", "read_xfails"]
 
-_NO_SETTINGS = frozenset({"target", "out", "fresh", "md", "junit", "html", "as_json", "seed"})
+_NO_SETTINGS = frozenset(
+    {"target", "out", "fresh", "md", "junit", "html", "as_json", "seed", "reference", "settings"}
+)
 
 
 def audit(
@@ -36,6 +38,8 @@ def audit(
     target: options.Target,
     form: options.Form = None,
     framework: options.Framework = None,
+    reference: options.Reference = None,
+    settings: options.EngineSettings = None,
     mode: options.Mode = "auto",
     budget: options.Budget = None,
     tv: options.TotalVariation = 0.02,
@@ -59,13 +63,15 @@ def audit(
 ) -> None:
     """Audit an implementation: are its tokens the target's, and is it as fast as it should be?"""
     from specverify.audit.storage import Storage
+    from specverify.audit.targets import with_settings
     from specverify.audit.verdicts import exit_code
 
     # The context holds every option once more, by its name: all but a few are settings.
     options_given = context.params.items()
     config = _config(**{name: value for name, value in options_given if name not in _NO_SETTINGS})
     storage = Storage(path=None if out is None else out / "ledger", fresh=fresh)
-    result = _run(target, config, seed, storage)
+    named = [f"reference={reference}"] if reference else []
+    result = _run(with_settings(target, [*named, *(settings or ())]), config, seed, storage)
     if out is not None:
         write_file("--out", out / "result.json", rendered(result, "json"))
     if md is not None:

@@ -57,14 +57,31 @@ Target = Annotated[
     str,
     typer.Argument(
         metavar="TARGET",
-        help="reference, module:function, path/file.py:function, or an engine listed by"
-        " `specverify ls`.",
+        help="reference, module:function, path/file.py:function, an engine listed by `specverify"
+        " ls`, a completion server's http://host/v1, or completions on record in a .jsonl, .parquet"
+        " or .npz file.",
     ),
 ]
 Form = Annotated[
     str | None, typer.Option(help="verify, batched, decode or generate; found out if not given.")
 ]
 Framework = Annotated[str | None, typer.Option(help="torch or numpy; found out if not given.")]
+Reference = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODEL",
+        help="Model that a server's or a file's completions are compared with: tiny, shipped, a"
+        " directory, a hub id; or the address of a server that does not speculate.",
+    ),
+]
+EngineSettings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Setting of an engine, server or file, such as gamma=4; may be given again.",
+    ),
+]
 Mode = Annotated[
     str,
     typer.Option(

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from specverify.audit.forms import Form, Framework
-from specverify.audit.targets import register, registered, resolve
+from specverify.audit.targets import register, registered, resolve, with_settings
 from specverify.errors import InvalidInputError, UnknownTargetError
 
 
@@ -81,3 +81,24 @@ def test_an_adapter_by_name() -> None:
     register("test-adapter", Form.VERIFY, "specverify.sampler.verify:speculative_verify")
     assert registered()["test-adapter"] == (Form.VERIFY,)
     assert resolve("test-adapter").form is Form.VERIFY
+
+
+@pytest.mark.parametrize(
+    ("target", "settings", "expected"),
+    [
+        ("llama-cpp", ["mode=probabilistic", "gamma=3"], "llama-cpp:mode=probabilistic,gamma=3"),
+        ("llama-cpp:gamma=3", ["mode=plain"], "llama-cpp:gamma=3,mode=plain"),
+        ("http://host:80/v1", ["reference=tiny"], "http://host:80/v1#reference=tiny"),
+        ("http://host/v1#gamma=2", ["reference=a/b"], "http://host/v1#gamma=2,reference=a/b"),
+        ("runs/a.jsonl", ["reference=tiny"], "runs/a.jsonl#reference=tiny"),
+        ("reference", [], "reference"),
+    ],
+)
+def test_settings_join_a_target(target: str, settings: list[str], expected: str) -> None:
+    assert with_settings(target, settings) == expected
+
+
+@pytest.mark.parametrize("setting", ["gamma", "=4", "gamma=", "a b=1", "prompts=1,2"])
+def test_a_setting_must_have_a_key_and_a_value(setting: str) -> None:
+    with pytest.raises(InvalidInputError, match="set: must look like gamma=4"):
+        with_settings("llama-cpp", [setting])
