@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
 
-from specverify.errors import InvalidInputError
+from specverify.errors import InvalidInputError, MissingDependencyError
 from specverify.simulate.executors import sweep_executor
 from specverify.simulate.simulation import setting_row
 from specverify.simulate.sweeps import grid, point_generator, run_sweep
@@ -175,3 +176,20 @@ def test_a_dask_cluster_loses_a_worker_in_mid_sweep() -> None:
         assert pids[0] not in client.run(os.getpid).values()
     assert os.getpid() not in {row["pid"] for row in found}
     assert without_pid(found) == without_pid(expected)
+
+
+def test_a_scheduler_that_is_none_is_named() -> None:
+    with (
+        pytest.raises(InvalidInputError, match="scheduler: nonsense does not answer"),
+        sweep_executor("dask", scheduler="nonsense"),
+    ):
+        pass
+
+
+def test_without_dask_the_extra_is_named(monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with (
+        pytest.raises(MissingDependencyError, match=r"specdec-verify\[dask\]"),
+        sweep_executor("dask"),
+    ):
+        pass
