@@ -74,7 +74,7 @@ def test_every_file_is_written(failed: tuple[Result, Path]) -> None:
     assert read_result(folder).verdict is Verdict.FAIL
     assert (folder / "a.md").read_text().startswith("## Audit of")
     assert ET.parse(folder / "deep" / "a.xml").find(".//failure") is not None
-    assert "consistent with resample_from_target" in (folder / "a.html").read_text()
+    assert "the law breaks at position 0" in (folder / "a.html").read_text()
 
 
 def test_json_and_nothing_else_goes_to_stdout() -> None:
