@@ -187,7 +187,7 @@ def snippet_of(rows: tuple[Any, Any], name: str, **found: Any) -> str:
     options = f'framework="{found["framework"]}"'
     options += "" if found["form"] == "verify" else f', form="{found["form"]}"'
     options += "" if found["dtype"] == "float64" else f', dtype="{found["dtype"]}"'
-    rounding = 1e-9 if found["dtype"] == "float64" else 1e-6
+    rounding = "1e-9" if found["dtype"] == "float64" else "1e-6"
     return "\n".join(
         [
             "import numpy as np",
@@ -199,7 +199,7 @@ def snippet_of(rows: tuple[Any, Any], name: str, **found: Any) -> str:
             "target /= target.sum(axis=-1, keepdims=True)",
             "draft /= draft.sum(axis=-1, keepdims=True)",
             f"tv = exact_verify_tv({name}, target, draft, {options})",
-            f"assert tv.high < {rounding:g}, tv{seen}",
+            f"assert tv.high < {rounding}, tv{seen}",
         ]
     )
 

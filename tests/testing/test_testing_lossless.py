@@ -14,6 +14,8 @@ from specverify.sampler.batched import verify_blocks
 from specverify.sampler.decode import speculative_decode
 from specverify.sampler.verify import speculative_verify
 from specverify.testing import InconclusiveError, NotLosslessError, assert_lossless
+from specverify.testing.naming import command
+from specverify.testing.options import Options
 
 
 def test_a_right_verifier_passes_exactly() -> None:
@@ -74,6 +76,13 @@ def test_the_snippet_in_the_text_shows_the_bias() -> None:
     snippet = "\n".join(line[4:] for line in lines.splitlines())
     with pytest.raises(AssertionError, match="TvBounds"):
         exec(snippet, {})
+
+
+def test_the_command_audits_in_the_same_mode() -> None:
+    assert " --mode " not in str(command(kernels.from_target, Options()))
+    assert "--mode exact --seed 3" in str(
+        command(kernels.from_target, Options(mode="exact", seed=3))
+    )
 
 
 def test_a_bias_late_in_the_block_is_placed() -> None:
