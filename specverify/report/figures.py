@@ -148,8 +148,7 @@ FIGURES = (
         "calibration",
         "Calibration: promised and counted",
         "Dots: counted rates with exact 95 % intervals; hollow where nothing was counted. Bars:"
-        " what was promised. Raw chi-square tests, repeated looks and pooled rates break their"
-        " promises; the audit uses none of them.",
+        " what was promised. Raw chi-square tests, repeated looks and pooled rates do not keep it.",
         "calibration",
     ),
 )
