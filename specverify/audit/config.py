@@ -111,6 +111,8 @@ class AuditConfig:
             raise InvalidInputError("workers", f"must be at least 1, got {self.workers}")
         if not self.time_limit > 0:
             raise InvalidInputError("time_limit", f"must be positive, got {self.time_limit}")
+        if self.memory_limit is not None and self.memory_limit < 1:
+            raise InvalidInputError("memory_limit", f"must be positive, got {self.memory_limit}")
         for gamma in self.gammas or ():
             if gamma < 1:
                 raise InvalidInputError("gammas", f"must be at least 1, got {gamma}")

@@ -95,6 +95,7 @@ def test_an_interruption_keeps_what_was_sampled(small_audit) -> None:
         ({"expect": "speed"}, "expect"),
         ({"workers": 0}, "workers"),
         ({"time_limit": 0}, "time_limit"),
+        ({"memory_limit": 0}, "memory_limit"),
         ({"gammas": (0,)}, "gammas"),
         ({"form": "guess"}, "form"),
         ({"isolation": "none"}, "isolation"),
