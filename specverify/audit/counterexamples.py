@@ -18,7 +18,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from specverify.audit.exactly import GATE, first_rows
+from specverify.audit.exact_record import GATE
+from specverify.audit.exactly import first_rows
 from specverify.audit.forms import Form
 from specverify.audit.observer import Observer
 from specverify.audit.scenarios import Scenario

@@ -14,15 +14,15 @@ from specverify.audit.wire import EXACT_SHARD, SEARCH_SHARD, Task
 
 __all__ = ["exact_batches", "exact_task", "search_task"]
 
-_CHEAP = 1_000
-"""Paths up to which a scenario is traced whatever the others show: they name a bug together."""
+_STEPS = (100, 1_000, math.inf)
+"""Paths of the scenarios of a batch: those of the first name a bug together."""
 
 _CONFIRMING, _CONFIRMING_EACH = 3_000, 500
 """Ordinary completions that confirm the traced laws: over all scenarios, and in each at least."""
 
 
 def exact_batches(scenarios: Iterable[AnyScenario], config: AuditConfig) -> list[list[Task]]:
-    """Shards that trace, the cheap ones as a first batch; a failure in it spares the second.
+    """Shards that trace, batch after batch; a failure in one spares the later, dearer ones.
 
     Args:
         scenarios: What is audited; engines are not traced.
@@ -33,9 +33,10 @@ def exact_batches(scenarios: Iterable[AnyScenario], config: AuditConfig) -> list
     traced = [s for s in scenarios if isinstance(s, Scenario) and config.wants(f"exact[{s.name}]")]
     traced.sort(key=paths_expected)
     each = max(_CONFIRMING_EACH, math.ceil(_CONFIRMING / max(1, len(traced))))
-    cheap = [s for s in traced if paths_expected(s) <= _CHEAP]
-    rest = traced[len(cheap) :]
-    batches = [[exact_task(s, each) for s in batch] for batch in (cheap, rest)]
+    batches: list[list[Task]] = [[] for _ in _STEPS]
+    for scenario in traced:
+        step = next(i for i, most in enumerate(_STEPS) if paths_expected(scenario) <= most)
+        batches[step].append(exact_task(scenario, each))
     return [batch for batch in batches if batch]
 
 

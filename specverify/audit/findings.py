@@ -11,7 +11,7 @@ from specverify.audit.checks.efficiency import block_outcomes, fitting_scheme, r
 from specverify.audit.checks.exact import is_exact, record_of
 from specverify.audit.checks.fit import TOO_GOOD
 from specverify.audit.checks.transform import engine_scheme_finding
-from specverify.audit.exactly import DISCARDED, REFUSED
+from specverify.audit.exact_record import DISCARDED, REFUSED
 from specverify.audit.scenarios import Scenario
 from specverify.audit.schemes import STANDARD, Scheme, mean_length
 from specverify.audit.suites import AnyScenario

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from specverify.audit.exactly import BIASED, GATE, LARGE, LOSSLESS, OPEN, ExactRecord
+from specverify.audit.exact_record import BIASED, GATE, LARGE, LOSSLESS, OPEN, ExactRecord
 from specverify.audit.scenarios import Scenario
 from specverify.audit.suites import AnyScenario
 from specverify.audit.tally import Tally
