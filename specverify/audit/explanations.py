@@ -14,7 +14,7 @@ from specverify.warping import SamplingParams, warp_probs
 
 __all__ = ["AS_TOLD", "EXPLANATIONS", "Explanation", "draft_variants", "expected_passes"]
 
-AS_TOLD, TWICE, UNFILTERED = "as-told", "twice", "unfiltered"
+AS_TOLD, TWICE, UNFILTERED, NOTHING = "as-told", "twice", "unfiltered", "nothing"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +50,12 @@ EXPLANATIONS = (
         scheme=STANDARD,
         draft=UNFILTERED,
     ),
+    Explanation(
+        code="no-speculation",
+        text="every pass emits one token: speculation seems to be off, or accepts no draft",
+        scheme=STANDARD,
+        draft=NOTHING,
+    ),
 )
 """The standard rule with the draft's law as told comes first."""
 
@@ -65,7 +71,9 @@ def draft_variants(
         sampling: Temperature and filters.
     """
     # At temperature 0 and without filters a second application changes nothing.
-    return {AS_TOLD: told, TWICE: warp_probs(told, sampling), UNFILTERED: plain}
+    nothing = np.broadcast_to(0.0, told.shape)
+    twice = warp_probs(told, sampling)
+    return {AS_TOLD: told, TWICE: twice, UNFILTERED: plain, NOTHING: nothing}
 
 
 def expected_passes(

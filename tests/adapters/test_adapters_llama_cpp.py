@@ -12,7 +12,7 @@ from scipy.stats import chi2
 from specverify.adapters.gguf_files import Vocabulary, read_vocabulary, write_gguf
 from specverify.adapters.llama_cpp import LlamaCppEngine
 from specverify.audit.config import AuditConfig, Budget
-from specverify.audit.explanations import AS_TOLD, expected_passes
+from specverify.audit.explanations import draft_variants, expected_passes
 from specverify.audit.run import audit
 from specverify.audit.targets import resolve
 from specverify.errors import InvalidInputError, MissingDependencyError
@@ -61,7 +61,7 @@ def test_passes_follow_the_law_that_drafts_are_said_to_have(mode: str) -> None:
     engine = LlamaCppEngine(mode=mode, gamma=3)
     drawn = engine.sample(PROMPT, 400, 10, PLAIN, seed=3)
     draft = engine.draft_probs(PROMPT, drawn.tokens, PLAIN)
-    laws = {AS_TOLD: draft, "twice": draft, "unfiltered": draft}
+    laws = draft_variants(draft, draft, PLAIN)
     target = engine.reference().probs(PROMPT, drawn.tokens, PLAIN)
     expected = expected_passes(drawn.tokens, target, laws, 3, prefill_emits=True)
     mean, variance = next(iter(expected))  # the standard rule

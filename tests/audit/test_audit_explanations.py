@@ -64,6 +64,17 @@ class Engine:
         )
 
 
+def test_speculation_that_is_off_is_told(small_audit) -> None:
+    class Plain(Engine):
+        def sample(self, prompt, n, max_new_tokens, sampling, seed):
+            drawn = super().sample(prompt, n, max_new_tokens, sampling, seed)
+            return Completions(tokens=drawn.tokens, passes=np.full(n, max_new_tokens))
+
+    result = small_audit(Plain(1))
+    assert result.summary.law is Verdict.PASS
+    assert [finding.code for finding in result.summary.findings] == ["no-speculation"]
+
+
 @pytest.mark.parametrize(
     ("times", "codes"), [(0, ["draft-unfiltered"]), (1, []), (2, ["draft-filtered-twice"])]
 )
