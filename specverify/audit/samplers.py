@@ -106,8 +106,9 @@ class Bench:
 
 
 def call_case(scenario: AnyScenario, note: Sequence[int]) -> dict[str, Any]:
-    """The input of the call that a note was taken of."""
+    """The input of the call that a note was taken of; of none, or of a traced one, the scenario."""
     if isinstance(scenario, EngineScenario):
         return engine_case(scenario, note)
-    describe = decode_case if scenario.form is Form.DECODE else block_case
-    return describe(scenario, note)
+    if scenario.form is Form.DECODE:
+        return decode_case(scenario, note)
+    return block_case(scenario, note) if len(note) > 1 else {"scenario": scenario.name}

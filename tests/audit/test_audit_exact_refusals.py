@@ -15,7 +15,10 @@ from exact_for_tests import exact_audit, exact_checks
 
 from specverify.audit.config import AuditConfig
 from specverify.audit.confirming import LEVEL, confirm
+from specverify.audit.forms import Form
 from specverify.audit.run import audit
+from specverify.audit.samplers import call_case
+from specverify.audit.scenarios import find
 from specverify.audit.verdicts import exit_code
 from specverify.bugs import ZOO
 from specverify.exact.law import ExactLaw, enumerate_law
@@ -124,6 +127,11 @@ def test_a_loop_that_chance_alone_ends_is_refused() -> None:
 def test_a_call_that_hangs_in_this_process_is_refused() -> None:
     result = exact_audit(hangs_when_traced, time_limit=0.3, checks=SMALLEST)
     assert "did not return within" in exact_checks(result)["smallest"].params["reason"]
+
+
+@pytest.mark.parametrize("note", [[], [0]])
+def test_a_worker_may_end_between_ordinary_calls(note: list[int]) -> None:
+    assert call_case(find(Form.VERIFY, "smallest"), note) == {"scenario": "smallest"}
 
 
 def raises_when_traced(
