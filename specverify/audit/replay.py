@@ -114,20 +114,22 @@ def replay(
     tell: Callback = progress or (lambda event: None)
     tell(Progress(stage="load"))
     with closing(make_executor(result.target["spec"], config, root)) as executor:
-        changed = _changes(result, executor, config)
+        changed = tuple(_changes(result, executor, config))
         session = Session(executor, config, root, tell)
         for number, (name, where) in enumerate(_scenarios(checks).items()):
             tell(Progress(stage="sample", done=number, total=len(checks), scenario=name))
             session.sample_again(name, **where)
-    found = {check.name: check for check in session.checks()}
     compared = _COMPARED if root == result.seed else ("verdict",)
-    pairs = tuple(_compare(check, found[check.name], compared) for check in checks)
-    return Replay(
-        seed=root,
-        checks=pairs,
-        changed=tuple(changed),
-        reproduced=not any(pair.differing for pair in pairs),
-    )
+    pairs = _pairs(checks, session.checks(), compared)
+    same = not any(pair.differing for pair in pairs)
+    return Replay(seed=root, checks=pairs, changed=changed, reproduced=same)
+
+
+def _pairs(
+    checks: Sequence[CheckResult], found: Sequence[CheckResult], compared: Sequence[str]
+) -> tuple[Replayed, ...]:
+    by_name = {check.name: check for check in found}
+    return tuple(_compare(check, by_name[check.name], compared) for check in checks)
 
 
 def _scenarios(checks: Sequence[CheckResult]) -> dict[str, dict[str, Any]]:

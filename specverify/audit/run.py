@@ -53,17 +53,22 @@ def audit(
     if seed < 0:
         raise InvalidInputError("seed", f"must not be negative, got {seed}")
     tell(Progress(stage="load"))
-    with closing(make_executor(target, config, seed)) as executor:
-        header = make_header(executor.target, config, seed)
-        with opened(ledger, header) as record:
-            if record.found:
-                tell(Progress(stage="resume", done=sum(done.n for done in record.found)))
-            session = Session(executor, config, seed, tell, record=record)
-            session.sample()
-            result = make_result(session, argv)
-            if result.status is RunStatus.COMPLETE:
-                record.complete()  # once it is judged: an interruption may come until then
+    with (
+        closing(make_executor(target, config, seed)) as executor,
+        opened(ledger, make_header(executor.target, config, seed)) as record,
+    ):
+        if record.found:
+            tell(Progress(stage="resume", done=sum(done.n for done in record.found)))
+        result = _sampled(Session(executor, config, seed, tell, record=record), argv)
     tell(Progress(stage="done"))
+    return result
+
+
+def _sampled(session: Session, argv: Sequence[str]) -> AuditResult:
+    session.sample()
+    result = make_result(session, argv)
+    if result.status is RunStatus.COMPLETE:
+        session.record.complete()  # once it is judged: an interruption may come until then
     return result
 
 

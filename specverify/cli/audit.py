@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,25 +64,34 @@ def audit(
 ) -> None:
     """Audit an implementation: are its tokens the target's, and is it as fast as it should be?"""
     from specverify.audit.storage import Storage
-    from specverify.audit.targets import with_settings
     from specverify.audit.verdicts import exit_code
 
-    # The context holds every option once more, by its name: all but a few are settings.
-    options_given = context.params.items()
-    config = _config(**{name: value for name, value in options_given if name not in _NO_SETTINGS})
     storage = Storage(path=None if out is None else out / "ledger", fresh=fresh)
-    named = [f"reference={reference}"] if reference else []
-    result = _run(with_settings(target, [*named, *(settings or ())]), config, seed, storage)
-    if out is not None:
-        write_file("--out", out / "result.json", rendered(result, "json"))
-    if md is not None:
-        write_file("--md", md, rendered(result, "md"))
-    if junit is not None:
-        write_file("--junit", junit, rendered(result, "junit"))
-    if html is not None:
-        write_file("--html", html, rendered(result, "html"))
+    audited = _with_settings(target, reference, settings)
+    result = _run(audited, _config(**_settings(context)), seed, storage)
+    _write_files(result, out=out, md=md, junit=junit, html=html)
     say(rendered(result, "json" if as_json else "text"))
     raise typer.Exit(exit_code(result))
+
+
+def _with_settings(target: str, reference: str | None, settings: Sequence[str] | None) -> str:
+    from specverify.audit.targets import with_settings
+
+    named = [f"reference={reference}"] if reference else []
+    return with_settings(target, [*named, *(settings or ())])
+
+
+def _settings(context: typer.Context) -> dict[str, Any]:
+    """The context holds every option once more, by its name: all but a few are settings."""
+    return {name: value for name, value in context.params.items() if name not in _NO_SETTINGS}
+
+
+def _write_files(result: AuditResult, *, out: Path | None, **files: Path | None) -> None:
+    if out is not None:
+        write_file("--out", out / "result.json", rendered(result, "json"))
+    for form, path in files.items():
+        if path is not None:
+            write_file(f"--{form}", path, rendered(result, form))
 
 
 def read_xfails(path: Path) -> dict[str, str]:
