@@ -32,8 +32,7 @@ def audit(
     """Audit an implementation of speculative decoding.
 
     Args:
-        target: ``reference``, another registered name, ``module:function``,
-            ``path/file.py:function``, a callable, or an engine.
+        target: A name, ``module:function``, ``path/file.py:function``, a callable or an engine.
         config: What to do; the defaults of :class:`AuditConfig` when None.
         seed: Root of every draw.
         progress: Called after every shard.
@@ -50,8 +49,6 @@ def audit(
     """
     config = config or AuditConfig()
     tell: Callback = progress or (lambda event: None)
-    if seed < 0:
-        raise InvalidInputError("seed", f"must not be negative, got {seed}")
     tell(Progress(stage="load"))
     with (
         closing(make_executor(target, config, seed)) as executor,
@@ -74,6 +71,8 @@ def _sampled(session: Session, argv: Sequence[str]) -> AuditResult:
 
 def make_executor(target: Any, config: AuditConfig, seed: int) -> Executor:
     """Load a target where its shards will be run: in workers if it is named, else here."""
+    if seed < 0:
+        raise InvalidInputError("seed", f"must not be negative, got {seed}")
     inline = config.isolation == "inline" or not isinstance(target, str) or is_recording(target)
     if inline and config.isolation == "process":
         raise InvalidInputError("isolation", "a callable is run inline; name it as module:function")
