@@ -33,6 +33,8 @@ __all__ = [
     "fit_statistic",
     "point_mass_tv",
     "relative_entropy",
+    "tolerant_detectable_tv",
+    "tolerant_p_value",
     "weigh",
 ]
 
@@ -172,6 +174,53 @@ def fit_statistic(strata: Sequence[Stratum]) -> tuple[float, int]:
 def fit_p_value(statistic: float, dof: int) -> float:
     """How rarely honest draws fit their laws this well: the lower tail; 1 without freedom."""
     return float(distributions.chi2.cdf(statistic, dof)) if dof else 1.0
+
+
+def tolerant_p_value(stratum: Stratum, tolerance: float, *, sharing: int = 1) -> float:
+    """Bound on the p-value of "the law lies within ``tolerance`` of the cells' law".
+
+    Whatever the true law, the empirical one lies ``sqrt(cells / n) / 2`` from it on average, and
+    above that by more than ``slack`` with probability ``exp(-2 n slack**2)`` (bounded differences).
+
+    Args:
+        stratum: Counts and the cells' law.
+        tolerance: Total variation that is forgiven.
+        sharing: Observations that one draw takes part in: 2 for pairs of neighbours.
+
+    Returns:
+        A valid p-value in (0, 1].
+
+    References:
+        McDiarmid (1989), On the method of bounded differences.
+    """
+    n = stratum.n
+    if not n:
+        return 1.0
+    distance = 0.5 * float(np.abs(stratum.counts / n - stratum.probs).sum())
+    slack = distance - tolerance - 0.5 * math.sqrt(len(stratum.probs) / n)
+    return math.exp(-2 * n * max(0.0, slack) ** 2 / sharing)
+
+
+def tolerant_detectable_tv(
+    n: int, cells: int, level: float, *, tolerance: float, sharing: int = 1, power: float = 0.9
+) -> float:
+    """Distance at which :func:`tolerant_p_value` reaches ``level`` with probability ``power``.
+
+    Args:
+        n: Observations.
+        cells: Cells of the law.
+        level: Level of the test.
+        tolerance: Total variation that is forgiven.
+        sharing: Observations that one draw takes part in.
+        power: Wanted probability; the same inequality bounds what the sample may hide.
+
+    Returns:
+        A total variation, at most 1.
+    """
+    if not n:
+        return 1.0
+    slack = sum(math.sqrt(sharing * math.log(1 / tail) / (2 * n)) for tail in (level, 1 - power))
+    return min(1.0, tolerance + 0.5 * math.sqrt(cells / n) + slack)
 
 
 def entropy_threshold(level: float, dof: int) -> float:

@@ -64,12 +64,15 @@ class Terms:
         """Logarithm of the e-value that refutes the law: Bonferroni over the family's e-values."""
         return math.log(self.bets / (self.false_alarm * BETTING_SHARE))
 
-    def adjusted(self, p_value: float, log_e: float = -math.inf) -> float:
+    def adjusted(
+        self, p_value: float, log_e: float = -math.inf, *, tolerant: bool = False
+    ) -> float:
         """Bonferroni over the family: a fixed look's p-value or the bets' e-value.
 
         Args:
             p_value: Valid p-value of one test.
             log_e: Logarithm of one e-value, if there is one.
+            tolerant: Whether the p-value holds for every law within the tolerance.
 
         Returns:
             To be compared with the level of the whole family, ``false_alarm``.
@@ -77,7 +80,8 @@ class Terms:
         looked = p_value * self.tests / (1 - BETTING_SHARE)
         bet = math.exp(min(0.0, math.log(self.bets / BETTING_SHARE) - log_e))
         # A law that is known up to a tolerance is refuted in the end by every exact test.
-        return min(1.0, bet) if self.tolerance else min(1.0, looked, bet)
+        exact = self.tolerance and not tolerant
+        return min(1.0, bet) if exact else min(1.0, looked, bet)
 
     def suspects(self, log_e: float) -> bool:
         """Whether an e-value says that sampling should go on."""
@@ -96,6 +100,7 @@ class Terms:
         tv: Interval | None = None,
         *,
         log_e: float = -math.inf,
+        tolerant: bool = False,
     ) -> Verdict:
         """Verdict of a check of the law.
 
@@ -104,12 +109,13 @@ class Terms:
             chi_square_p: Asymptotic one: too lax to fail by, sharp enough to doubt by.
             tv: The distance, widened, where a pass must bound it.
             log_e: Logarithm of the e-value of the bets.
+            tolerant: Whether the p-value holds for every law within the tolerance.
 
         Returns:
             ``fail`` at the audit's level; ``inconclusive`` where the counts are suspicious or the
             distance is not bounded yet, so that sampling goes on; else ``pass``.
         """
-        if self.adjusted(p_value, log_e) <= self.false_alarm:
+        if self.adjusted(p_value, log_e, tolerant=tolerant) <= self.false_alarm:
             return Verdict.FAIL
         if self.suspects(log_e) or (chi_square_p <= SUSPICIOUS and not self.tolerance):
             return Verdict.INCONCLUSIVE

@@ -241,6 +241,15 @@ def test_an_audit_fails_a_server_of_another_model(directory: Path, other: Path) 
         assert run(server.url, directory).summary.law is Verdict.FAIL
 
 
+def test_two_servers_are_compared_where_no_law_is_known(directory: Path, other: Path) -> None:
+    with serving(directory) as plain, serving(directory) as server, serving(other) as wrong:
+        settings = {"reference": plain.url, "vocab_size": 5, "calls": 80}
+        right = run(server.url, directory, **settings)
+        failed = run(wrong.url, directory, **settings)
+    assert right.summary.law is not Verdict.FAIL, right.summary.headline
+    assert failed.summary.law is Verdict.FAIL, failed.summary.headline
+
+
 @contextmanager
 def llama_server(port: int, mode: str = "probabilistic") -> Iterator[subprocess.Popen[str]]:
     script = Path(__file__).with_name("llama_server.py")

@@ -89,6 +89,36 @@ def test_a_leak_of_the_draft_into_the_target_is_seen(small_audit) -> None:
     assert result.verdict is Verdict.FAIL
 
 
+class Imprecise(Engine):
+    """Draws the target token by token, says that its arithmetic is rough, and reuses uniforms."""
+
+    def __init__(self, *, reuses: bool) -> None:
+        super().__init__()
+        self._reuses = reuses
+
+    def describe(self) -> EngineInfo:
+        return EngineInfo(name="tables", version="1", vocab_size=12, tolerance=2e-3)
+
+    def sample(self, prompt, n, max_new_tokens, sampling, seed):
+        rng = np.random.default_rng(seed)
+        tokens = np.zeros((n, max_new_tokens), dtype=np.int64)
+        law, uniforms = Law(TARGET), rng.random((n, max_new_tokens))
+        if self._reuses:
+            uniforms[:, 1::2] = uniforms[:, 0::2]
+        for position in range(max_new_tokens):
+            rows = law.probs(prompt, tokens, sampling)[:, position].cumsum(axis=1)
+            tokens[:, position] = (rows < uniforms[:, position, None]).sum(axis=1)
+        return Completions(tokens=np.minimum(tokens, 11))
+
+
+@pytest.mark.parametrize("reuses", [False, True])
+def test_dependent_tokens_are_seen_in_spite_of_a_tolerance(small_audit, reuses) -> None:
+    result = small_audit(Imprecise(reuses=reuses))
+    failed = {check.name for check in result.checks if check.verdict is Verdict.FAIL}
+    assert ("joint[plain]" in failed) is reuses
+    assert result.summary.law is (Verdict.FAIL if reuses else Verdict.PASS)
+
+
 class Slow(Engine):
     def sample(self, prompt, n, max_new_tokens, sampling, seed):
         drawn = super().sample(prompt, n, max_new_tokens, sampling, seed)
@@ -114,7 +144,7 @@ def test_a_draft_that_is_never_accepted_is_a_finding(small_audit) -> None:
     result = small_audit(Slow())
     assert result.verdict is Verdict.PASS
     assert result.summary.efficiency is Verdict.FAIL
-    assert [finding.code for finding in result.summary.findings] == ["unknown-scheme"]
+    assert [finding.code for finding in result.summary.findings] == ["no-speculation"]
 
 
 @pytest.mark.parametrize(

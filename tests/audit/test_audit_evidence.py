@@ -14,6 +14,8 @@ from specverify.audit.evidence import (
     entropy_threshold,
     point_mass_tv,
     relative_entropy,
+    tolerant_detectable_tv,
+    tolerant_p_value,
     weigh,
 )
 
@@ -98,3 +100,38 @@ def test_far_from_the_law_the_counts_own_distance_bounds_it() -> None:
     ]
     assert np.mean(np.array(bounds) >= 0.1) > 0.95
     assert max(bounds) < 0.2
+
+
+TOLERANCE, CELLS = 0.05, 16
+
+
+def _off(distance: float) -> np.ndarray:
+    """A law at this total variation from the uniform one over 16 cells."""
+    return np.repeat([1 + 2 * distance, 1 - 2 * distance], CELLS // 2) / CELLS
+
+
+def _tolerant(counts: np.ndarray, **settings: int) -> float:
+    return tolerant_p_value(Stratum(counts, np.full(CELLS, 1 / CELLS)), TOLERANCE, **settings)
+
+
+def test_a_law_within_the_tolerance_is_no_evidence() -> None:
+    """2,000 laws at the very edge of it: no more alarms at 0.01 than a right test may have."""
+    n = 2_000
+    alarms = sum(_tolerant(counts) <= 0.01 for counts in _counts(_off(TOLERANCE), n, 2_000, 3))
+    assert alarms <= 20
+    assert _tolerant(np.zeros(CELLS, dtype=np.int64)) == 1.0
+
+
+def test_a_law_beyond_the_tolerance_is_found_where_it_is_said_to_be() -> None:
+    n, level = 20_000, 1e-9
+    found = tolerant_detectable_tv(n, CELLS, level, tolerance=TOLERANCE)
+    assert TOLERANCE < found < 2 * TOLERANCE
+    seen = [_tolerant(counts) <= level for counts in _counts(_off(found), n, 200, 4)]
+    assert np.mean(seen) > 0.9
+    assert tolerant_detectable_tv(0, CELLS, level, tolerance=TOLERANCE) == 1.0
+
+
+def test_draws_that_take_part_in_two_observations_count_half() -> None:
+    counts = _counts(_off(0.2), 5_000, 1, 5)[0]
+    alone, shared = _tolerant(counts), _tolerant(counts, sharing=2)
+    assert math.log(shared) == pytest.approx(math.log(alone) / 2)

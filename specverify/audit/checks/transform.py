@@ -10,7 +10,14 @@ from scipy import stats
 
 from specverify.audit.checks.fit import Fit
 from specverify.audit.engines import MICRO, ORDERS, EngineScenario
-from specverify.audit.evidence import Evidence, Stratum, detectable_tv, weigh
+from specverify.audit.evidence import (
+    Evidence,
+    Stratum,
+    detectable_tv,
+    tolerant_detectable_tv,
+    tolerant_p_value,
+    weigh,
+)
 from specverify.audit.explanations import EXPLANATIONS
 from specverify.audit.tally import Tally
 from specverify.audit.terms import Terms
@@ -63,16 +70,19 @@ def check_transform(
     worst = min((*pooled, *apart), key=lambda evidence: evidence.p_value)
     p_value = worst.p_value
     impossible = tally.total("impossible")
-    if impossible and not terms.tolerance:
+    tolerant = terms.tolerance > 0
+    if impossible and not tolerant:
         p_value = 0.0
+    n, done = int(counts[:, 1].sum()), int(counts[0, 1].sum())
     widest = max(pooled, key=lambda evidence: evidence.tv.high or 0.0)
     tv = terms.widened(widest.tv)
     doubt = min(len(ORDERS) * evidence.chi_square_p for evidence in (*pooled, *apart))
     fit = Fit.of([_uniform(c) for c in counts[:, 0]], terms)
-    verdict = fit.judged(terms.verdict(p_value, doubt, tv, log_e=bet.log_e))
-    n, done = int(counts[:, 1].sum()), int(counts[0, 1].sum())
-    tier = Tier.BOTH if counts[:, -1].any() else Tier.TARGET
     found = detectable_tv(n, max(widest.dof, 1), terms.level, power=terms.power)
+    if tolerant:
+        p_value, found = _tolerant(list(counts.sum(axis=0)), terms)
+    verdict = fit.judged(terms.verdict(p_value, doubt, tv, log_e=bet.log_e, tolerant=tolerant))
+    tier = Tier.BOTH if counts[:, -1].any() else Tier.TARGET
     return CheckResult(
         name=f"token[{scenario.name}]",
         family=Family.LAW,
@@ -91,7 +101,7 @@ def check_transform(
         statistic=worst.chi_square,
         p_value=p_value,
         e_value=capped_e_value(bet.log_e),
-        p_adjusted=terms.adjusted(p_value, bet.log_e),
+        p_adjusted=terms.adjusted(p_value, bet.log_e, tolerant=tolerant),
         tv=tv,
         detectable_tv=found if n else None,
         power=terms.power,
@@ -116,9 +126,13 @@ def check_pairs(
     seen = [weigh([_uniform(t.reshape(-1))], confidence=terms.confidence) for t in tables]
     worst = min(seen, key=lambda evidence: evidence.p_value)
     doubt = min(len(seen) * evidence.chi_square_p for evidence in seen)
-    judged = terms.verdict(worst.p_value, doubt, log_e=bet.log_e)
-    failed = judged is Verdict.FAIL
+    p_value, tolerant = worst.p_value, terms.tolerance > 0
     found = detectable_tv(worst.n, max(worst.dof, 1), terms.level, power=terms.power)
+    if tolerant:
+        # Both tokens of a pair may be off; and each token but the ends takes part in two pairs.
+        p_value, found = _tolerant([t.reshape(-1) for t in tables], terms, sharing=2)
+    judged = terms.verdict(p_value, doubt, log_e=bet.log_e, tolerant=tolerant)
+    failed = judged is Verdict.FAIL
     tier = Tier.BOTH if tables[-1].any() else Tier.TARGET
     done = worst.n // max(1, scenario.length - 1)
     text = "neighbouring tokens are not drawn independently given their laws"
@@ -131,9 +145,9 @@ def check_pairs(
         | told(tier, bet, terms),
         n=worst.n,
         statistic=worst.chi_square,
-        p_value=worst.p_value,
+        p_value=p_value,
         e_value=capped_e_value(bet.log_e),
-        p_adjusted=terms.adjusted(worst.p_value, bet.log_e),
+        p_adjusted=terms.adjusted(p_value, bet.log_e, tolerant=tolerant),
         tv=terms.widened(worst.tv),
         detectable_tv=found if worst.n else None,
         power=terms.power,
@@ -143,6 +157,18 @@ def check_pairs(
         diagnosis=Diagnosis(text=text) if failed else None,
         replay=terms.replay(scenario.name),
     )
+
+
+def _tolerant(tables: list[np.ndarray], terms: Terms, *, sharing: int = 1) -> tuple[float, float]:
+    """p-value of uniform cells up to the tolerance, and the distance that it would find."""
+    strata = [_uniform(table) for table in tables]
+    forgiven = sharing * terms.tolerance
+    p_value = min(tolerant_p_value(s, forgiven, sharing=sharing) for s in strata)
+    n, cells = strata[0].n, len(strata[0].probs)
+    found = tolerant_detectable_tv(
+        n, cells, terms.level, tolerance=forgiven, sharing=sharing, power=terms.power
+    )
+    return p_value, found
 
 
 def check_passes(scenario: EngineScenario, tally: Tally, terms: Terms) -> CheckResult:
