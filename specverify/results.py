@@ -184,7 +184,7 @@ class AuditResult(msgspec.Struct, frozen=True, kw_only=True):
         argv: The command, or the call's arguments.
         seed: Root seed of every draw.
         environment: Versions and machine.
-        target: What was audited: name, form, framework, version, fingerprint, declared losslessness.
+        target: What was audited: name, form, framework, version, fingerprint, what it declares.
         settings: Settings that the verdicts depend on.
         error_budget: False-alarm level and how it was shared.
         checks: Every check.
