@@ -118,10 +118,11 @@ def test_power_says_where_a_figure_is_not_reached(power: ModuleType) -> None:
         rest = {"left out": power.median([left_out] * 9), "fixed n": 300}
         return {"bug": "x", "oracle": oracle, "zoo": found, "zoo over oracle": zoo / 100} | rest
 
-    found = power.asked({"structural": [row(170, 300), row(171, 301)]})
+    found = power.asked({"structural": [row(170, 300), row(171, 301)], "rounded": []})
     assert [holds for _, _, holds in found] == [True, False, True, False]
-    found = power.asked({"traced": [{"bug": "y", "rounds": power.median([61] * 9)}]})
-    assert [holds for _, _, holds in found] == [False]
+    late = {"traced": [{"bug": "y", "rounds": power.median([61] * 9)}]}
+    assert [holds for _, _, holds in power.asked(late | {"rounded": []})] == [False]
+    assert "not measured" in power.asked({})[0][1]
 
 
 def test_a_reused_uniform_draws_what_its_law_says(power: ModuleType) -> None:
