@@ -98,7 +98,7 @@ def _path_law(verifier: StagedVerifier, scenario: Scenario) -> Floats:
     whole = np.zeros(vocab**length)
     for t in range(length):
         mass = starts[t].reshape(-1, chain.contexts) if t else starts[t].reshape(1, 1)
-        contexts = range(chain.contexts) if t else [chain.context(chain.start)]
+        contexts = range(chain.contexts) if t else [chain.start]
         for column, context in enumerate(contexts):
             for block in _block_laws(verifier, scenario, t, context):
                 texts = np.multiply.outer(mass[:, column], block)
@@ -148,8 +148,7 @@ def _rows(
 ) -> tuple[Rows, Floats]:
     """The rows of a block along each path of drafts, and the probability of the path."""
     chain, gamma = scenario.chain, scenario.gamma
-    before = np.column_stack([np.full(len(drafts), context), drafts])
-    contexts = before if chain.contexts > 1 else np.zeros_like(before)
+    contexts = chain.trail(context, drafts)
     positions = start + np.arange(gamma + 1)
     target = chain.target[positions, contexts]
     draft = chain.draft[positions[:-1], contexts[:, :-1]]
@@ -174,7 +173,7 @@ def _rows_of(law: Floats, scenario: Scenario) -> Floats:
         table = table.reshape(-1, before, vocab).sum(axis=0)
         mass = table.sum(axis=1)
         places = np.flatnonzero(mass > 0)
-        contexts = places if position else [chain.context(chain.start)]
+        contexts = places if position else [chain.start]
         rows[position, contexts] = table[places] / mass[places, None]
     return rows
 

@@ -113,7 +113,8 @@ class BlockSampler:
         drafts: list[int] = []
         chain = self._scenario.chain
         for position in range(start, start + self._scenario.gamma):
-            cumulative = self._cumulative[position][chain.context(previous)]
+            # The rows of a block look one token back at most: what was before it is no matter.
+            cumulative = self._cumulative[position][chain.after(0, previous)]
             previous = bisect_right(cumulative, next(self._uniforms) * cumulative[-1])
             previous = min(previous, len(cumulative) - 1)
             drafts.append(previous)
@@ -199,7 +200,7 @@ def block_case(scenario: Scenario, note: Sequence[int]) -> dict[str, Any]:
     if scenario.vocab_size <= 64:
         chain = scenario.chain
         rows = start + np.arange(len(drafts) + 1)
-        contexts = [chain.context(token) for token in (previous, *drafts)]
+        contexts = [chain.after(0, token) for token in (previous, *drafts)]
         case["target_probs"] = chain.target[rows, contexts].tolist()
         case["draft_probs"] = chain.draft[rows[:-1], contexts[:-1]].tolist()
     return case

@@ -28,7 +28,7 @@ Block: TypeAlias = tuple[list[int], list[int], int | None]
 """Drafts, emitted tokens, and the reported number of accepted drafts."""
 
 Round: TypeAlias = tuple[int, list[int], list[int], int | None]
-"""Token before the round, and the round's block."""
+"""Context before the round, and the round's block."""
 
 MAX_PATHS = 2048
 """Joint laws are counted whole up to this many completions, else by neighbouring pairs."""
@@ -42,8 +42,7 @@ def count_completions(tally: Tally, scenario: Scenario, completions: list[list[i
         return
     chain, length = scenario.chain, scenario.length
     tokens = np.array(completions, dtype=np.int64)
-    before = np.column_stack([np.full(len(tokens), chain.start), tokens[:, :-1]])
-    contexts = before if chain.contexts > 1 else np.zeros_like(before)
+    contexts = chain.trail(chain.start, tokens[:, :-1])
     positions = np.broadcast_to(np.arange(length), tokens.shape)
     counts = tally.table("token", (length, chain.contexts, chain.vocab_size))
     np.add.at(counts, (positions, contexts, tokens), 1)
@@ -119,9 +118,9 @@ def count_rounds(tally: Tally, scenario: Scenario, rounds: list[Round]) -> None:
     gamma, chain = scenario.gamma, scenario.chain
     outcomes = tally.table("blocks", (chain.contexts, gamma + 1, gamma + 2))
     reports = []
-    for previous, drafts, emitted, reported in rounds:
+    for context, drafts, emitted, reported in rounds:
         accepted = _prefix(drafts, emitted)
-        outcomes[chain.context(previous), accepted, len(emitted)] += 1
+        outcomes[context, accepted, len(emitted)] += 1
         if reported is not None:
             reports.append((reported, accepted, len(emitted)))
     if reports:
@@ -164,15 +163,14 @@ def _count_stages(tally: Tally, scenario: Scenario, rounds: list[Round]) -> None
     gamma, chain = scenario.gamma, scenario.chain
     stages = tally.table("stages", (gamma + 1, chain.contexts, 3, chain.vocab_size))
     unread = tally.table("stages-unread", (1,))
-    for previous, drafts, emitted, _ in rounds:
+    for context, drafts, emitted, _ in rounds:
         kept = len(emitted) - 1
         if not 0 <= kept <= gamma or emitted[:kept] != drafts[:kept]:
             unread += 1
             continue
-        context = chain.context(previous)
         for position, token in enumerate(drafts[:kept]):
             stages[position, context, 0, token] += 1
-            context = chain.context(token)
+            context = chain.after(context, token)
         if kept < gamma:
             stages[kept, context, 1, drafts[kept]] += 1
         stages[kept, context, 2, emitted[kept]] += 1
@@ -182,10 +180,10 @@ def _count_positions(tally: Tally, scenario: Scenario, emitted: list[list[int]])
     chain = scenario.chain
     counts = tally.table("block-token", (scenario.gamma + 1, chain.contexts, chain.vocab_size))
     for tokens in emitted:
-        previous = chain.start
+        context = chain.start
         for position, token in enumerate(tokens):
-            counts[position, chain.context(previous), token] += 1
-            previous = token
+            counts[position, context, token] += 1
+            context = chain.after(context, token)
 
 
 def _prefix(drafts: list[int], emitted: list[int]) -> int:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from specverify._arrays import to_numpy
 from specverify.audit.calls import guarded, invoke, read_tokens, split_result, to_framework
+from specverify.audit.chains import Chain
 from specverify.audit.counting import Round, count_completions, count_rounds
+from specverify.audit.forms import Framework
 from specverify.audit.observer import Observer
 from specverify.audit.randomness import make_generator, seed_global_generators
 from specverify.audit.scenarios import Scenario
@@ -18,7 +21,7 @@ from specverify.audit.tally import Tally
 from specverify.audit.targets import Target, takes
 from specverify.errors import ImplementationError, InputMutatedError, InvalidEmissionError
 
-__all__ = ["EOS", "DecodeSampler", "decode_case", "prompt_of", "step_function"]
+__all__ = ["EOS", "DecodeSampler", "decode_case", "prompt_of", "step_functions"]
 
 EOS = "eos_token_id"
 """Parameter through which a decoder is told which token ends a completion."""
@@ -43,9 +46,7 @@ class DecodeSampler:
         self._scenario = scenario
         self._observer = observer
         models = scenario.models or scenario.chain
-        tables = [to_framework(side[0], target.framework) for side in (models.target, models.draft)]
-        self._target_step = step_function(tables[0], "target_step")
-        self._draft_step = step_function(tables[1], "draft_step")
+        self._steps = step_functions(models, target.framework)
         self._more = {} if scenario.eos is None else {EOS: scenario.eos}
         self._calls = 0
         self.outcomes: list[tuple[int, ...]] = []
@@ -93,8 +94,7 @@ class DecodeSampler:
     def _call(self, number: int, generator: Any) -> tuple[list[int], Any]:
         scenario = self._scenario
         prompt = to_framework(prompt_of(scenario), self._target.framework)
-        steps = (self._target_step, self._draft_step)
-        arguments = (prompt, *steps, scenario.gamma, scenario.length)
+        arguments = (prompt, *self._steps, scenario.gamma, scenario.length)
         self._calls += 1
         self._observer.begin((number,))
         try:
@@ -132,15 +132,16 @@ class DecodeSampler:
         entries = _entries(trace)
         if entries is None:
             return
-        start, previous = 0, self._scenario.chain.start
+        chain = self._scenario.chain
+        start, context = 0, chain.start
         told: list[int] = []
         for proposed, accepted, emitted in entries:
             room = self._scenario.length - start
             if len(proposed) == self._scenario.gamma and room > self._scenario.gamma:
-                rounds.append((previous, proposed, emitted, accepted))
+                rounds.append((context, proposed, emitted, accepted))
             start += len(emitted)
             told += emitted
-            previous = emitted[-1] if emitted else previous
+            context = reduce(chain.after, emitted, context)
         matches = told[: len(tokens)] == tokens
         tally.table("trace", (2,))[int(not matches)] += 1
         if not matches:
@@ -177,25 +178,36 @@ def decode_case(scenario: Scenario, note: Sequence[int]) -> dict[str, Any]:
 
 def prompt_of(scenario: Scenario) -> list[int]:
     """Tokens before a completion."""
-    # Two tokens, of which the last alone matters: a loop that looks at the first is seen.
-    return [scenario.vocab_size - 1, scenario.chain.start]
+    chain, vocab = scenario.chain, scenario.vocab_size
+    digits = [chain.start // vocab**i % vocab for i in range(max(1, chain.order))]
+    # One token more than matters: a loop that looks at the first is seen.
+    return [vocab - 1, *digits[::-1]]
 
 
-def step_function(table: Any, name: str) -> Callable[[Any], Any]:
-    """The step function of a model: a copy of the row after the last token.
+def step_functions(models: Chain, framework: Framework) -> tuple[Callable[[Any], Any], ...]:
+    """The step functions of the target and of the draft: copies of the row after a text.
+
+    A text that is shorter than the models look back is padded on the left with token 0, as
+    :class:`specverify.TabularModel` does it.
 
     Args:
-        table: Rows by the token before, shape ``(1 or vocab, vocab)``, as they are handed over.
-        name: What an error calls it.
+        models: Rows, the same at every position.
+        framework: What they are handed over as.
     """
-    contexts, vocab = int(table.shape[0]), int(table.shape[1])
+    target, draft = (to_framework(side[0], framework) for side in (models.target, models.draft))
+    return _step(models, target, "target_step"), _step(models, draft, "draft_step")
+
+
+def _step(models: Chain, table: Any, name: str) -> Callable[[Any], Any]:
+    back = max(1, models.order)
 
     def step(tokens: Any) -> Any:
         ids = to_numpy(tokens).reshape(-1)
-        if not len(ids) or not 0 <= int(ids[-1]) < vocab:
+        recent = [int(token) for token in ids[-back:]]
+        if not recent or not all(0 <= token < models.vocab_size for token in recent):
             raise InvalidEmissionError(f"{name} was handed the context {ids.tolist()}")
         # Indexing with a list copies: the table stays as it is.
-        return table[[int(ids[-1]) if contexts > 1 else 0]][0]
+        return table[[reduce(models.after, recent, 0)]][0]
 
     return step
 

@@ -176,7 +176,7 @@ def _length_tv(law: ExactLaw, scenario: Scenario) -> float | None:
     if scenario.form is Form.DECODE or law.unexplored_mass > GATE:
         return None
     chain = scenario.chain
-    expected = STANDARD.outcome_law(scenario, chain.context(chain.start)).sum(axis=0)
+    expected = STANDARD.outcome_law(scenario, chain.start).sum(axis=0)
     found = np.zeros(len(expected))
     for tokens, mass in law.probabilities.items():
         found[min(len(tokens), len(expected) - 1)] += mass

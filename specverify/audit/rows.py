@@ -1,6 +1,6 @@
 """Recipes for target and draft rows: each takes a generator and a number of positions.
 
-Every recipe gives ``(target, draft)``, both of shape ``(positions, 1 or vocab, vocab)``.
+Every recipe gives ``(target, draft)``, both of shape ``(positions, contexts, vocab)``.
 """
 
 from __future__ import annotations
@@ -30,12 +30,21 @@ Floats = NDArray[np.float64]
 Recipe: TypeAlias = Callable[[np.random.Generator, int], tuple[Floats, Floats]]
 
 
-def mixed(vocab: int, strength: float = 0.4, *, markov: bool = False) -> Recipe:
-    """Random target; the draft is the target mixed with noise of weight ``strength``."""
+def mixed(
+    vocab: int, strength: float = 0.4, *, order: int = 0, concentration: float = 1.0
+) -> Recipe:
+    """Random target, which looks ``order`` tokens back; the draft mixes it with noise.
+
+    Args:
+        vocab: Number of tokens.
+        strength: Weight of the noise.
+        order: Tokens that a row depends on.
+        concentration: Dirichlet parameter of the target; rows differ the more the smaller it is.
+    """
 
     def rows(rng: np.random.Generator, positions: int) -> tuple[Floats, Floats]:
-        shape = (positions, vocab if markov else 1, vocab)
-        target = 0.9 * _dirichlet(rng, shape) + 0.1 / vocab
+        shape = (positions, vocab**order, vocab)
+        target = 0.9 * _dirichlet(rng, shape, concentration) + 0.1 / vocab
         return target, (1 - strength) * target + strength * _dirichlet(rng, shape)
 
     return rows
@@ -133,8 +142,10 @@ def zipf(vocab: int, tilt: float = 0.5) -> Recipe:
     return rows
 
 
-def _dirichlet(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-    return _normalised(rng.standard_gamma(1.0, size=shape) + 1e-6)
+def _dirichlet(
+    rng: np.random.Generator, shape: tuple[int, ...], concentration: float = 1.0
+) -> Floats:
+    return _normalised(rng.standard_gamma(concentration, size=shape) + 1e-6)
 
 
 def _forbid(rng: np.random.Generator, probs: Floats, zeros: int) -> Floats:

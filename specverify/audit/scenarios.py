@@ -68,12 +68,15 @@ class Scenario:
 
 @dataclass(frozen=True, kw_only=True)
 class _Plan:
+    """What a scenario is built from; ``start`` is the context before the first position."""
+
     recipe: rows.Recipe
     gamma: int
     purpose: str
     coarse: bool = False
     length: int = 0
     eos: int | None = None
+    start: int = 0
 
 
 _COLD = SamplingParams(temperature=0.5)
@@ -88,7 +91,7 @@ _VERIFY = {
         recipe=rows.warped(12, _FILTERED), gamma=2, purpose="temperature, top-k, top-p on both"
     ),
     "markov": _Plan(
-        recipe=rows.mixed(3, markov=True), gamma=3, purpose="rows that follow the draft before"
+        recipe=rows.mixed(3, order=1), gamma=3, purpose="rows that follow the draft before"
     ),
     "smallest": _Plan(recipe=rows.mixed(2), gamma=1, purpose="two tokens, one draft", coarse=True),
     "zeros-in-draft": _Plan(
@@ -121,7 +124,7 @@ _VERIFY_THOROUGH = {
     f"gamma-{gamma}": _Plan(recipe=rows.mixed(5, 0.3), gamma=gamma, purpose=f"gamma {gamma}")
     for gamma in range(1, 9)
 } | {
-    "markov-8": _Plan(recipe=rows.mixed(8, markov=True), gamma=2, purpose="larger Markov rows"),
+    "markov-8": _Plan(recipe=rows.mixed(8, order=1), gamma=2, purpose="larger Markov rows"),
     "sparse": _Plan(recipe=rows.zeros_in_target(32, 24), gamma=4, purpose="mostly zeros"),
     "vocab-4096": _Plan(recipe=rows.zipf(4096, 1.0), gamma=4, purpose="a weak draft"),
     "hot": _Plan(
@@ -134,10 +137,10 @@ _VERIFY_THOROUGH = {
 
 _DECODE = {
     "markov": _Plan(
-        recipe=rows.mixed(4, markov=True), gamma=3, length=6, purpose="rows follow the context"
+        recipe=rows.mixed(4, order=1), gamma=3, length=6, purpose="rows follow the context"
     ),
     "smallest": _Plan(
-        recipe=rows.mixed(2, markov=True),
+        recipe=rows.mixed(2, order=1),
         gamma=1,
         length=4,
         purpose="two tokens, one draft",
@@ -158,19 +161,19 @@ _DECODE = {
         coarse=True,
     ),
     "one-token": _Plan(
-        recipe=rows.mixed(4, markov=True),
+        recipe=rows.mixed(4, order=1),
         gamma=4,
         length=1,
         purpose="one token asked of gamma 4",
         coarse=True,
     ),
     "long-block": _Plan(
-        recipe=rows.mixed(3, 0.2, markov=True), gamma=8, length=10, purpose="gamma 8", coarse=True
+        recipe=rows.mixed(3, 0.2, order=1), gamma=8, length=10, purpose="gamma 8", coarse=True
     ),
 }
 
 _DECODE["eos"] = _Plan(
-    recipe=rows.mixed(4, markov=True),
+    recipe=rows.mixed(4, order=1),
     gamma=3,
     length=6,
     eos=1,
@@ -178,11 +181,18 @@ _DECODE["eos"] = _Plan(
     coarse=True,
 )
 
+_DECODE["order-2"] = _Plan(
+    recipe=rows.mixed(3, 0.5, order=2, concentration=0.3),
+    gamma=2,
+    length=6,
+    start=3,  # the tokens 1 and 0
+    purpose="rows follow two tokens",
+    coarse=True,
+)
+
 _DECODE_THOROUGH = {
-    "larger": _Plan(
-        recipe=rows.mixed(12, markov=True), gamma=4, length=12, purpose="a larger chain"
-    ),
-    "long": _Plan(recipe=rows.mixed(4, markov=True), gamma=3, length=40, purpose="many rounds"),
+    "larger": _Plan(recipe=rows.mixed(12, order=1), gamma=4, length=12, purpose="a larger chain"),
+    "long": _Plan(recipe=rows.mixed(4, order=1), gamma=3, length=40, purpose="many rounds"),
 }
 
 
@@ -227,15 +237,16 @@ def _build(name: str, form: Form) -> Scenario:
     # The seed is the name: a new scenario changes no other.
     rng = np.random.default_rng(list(name.encode()))
     length = plan.length or plan.gamma + 1
-    # A decoder's models know the token before and not the position: one row set, repeated.
+    # A decoder's models know the tokens before and not the position: one row set, repeated.
     given = 1 if form is Form.DECODE else 2 * plan.gamma + 1
     target, draft = plan.recipe(rng, given)
     if form is Form.DECODE:
         known = max(length, plan.gamma + 1)
         target, draft = (np.repeat(side, known, axis=0) for side in (target, draft))
-    chain = models = Chain(target=target, draft=draft)
+    chain = models = Chain(target=target, draft=draft, start=plan.start)
     if plan.eos is not None:
-        chain = Chain(target=_ended(target, plan.eos), draft=_ended(draft, plan.eos))
+        target, draft = _ended(target, plan.eos), _ended(draft, plan.eos)
+        chain = Chain(target=target, draft=draft, start=plan.start)
     return Scenario(
         name=name,
         form=form,
@@ -252,5 +263,5 @@ def _build(name: str, form: Form) -> Scenario:
 def _ended(rows: NDArray[np.float64], eos: int) -> NDArray[np.float64]:
     """Rows of a text that stays at its end."""
     ended = rows.copy()
-    ended[:, eos] = np.eye(rows.shape[2])[eos]
+    ended[:, eos :: rows.shape[2]] = np.eye(rows.shape[2])[eos]
     return ended

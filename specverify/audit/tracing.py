@@ -8,7 +8,7 @@ from typing import Any, cast
 from specverify.audit.batches import as_traced_verifier
 from specverify.audit.calls import invoke, split_result, to_framework
 from specverify.audit.chains import Chain
-from specverify.audit.decoding import EOS, prompt_of, step_function
+from specverify.audit.decoding import EOS, prompt_of, step_functions
 from specverify.audit.forms import Form
 from specverify.audit.observer import Observer
 from specverify.audit.scenarios import Scenario
@@ -102,7 +102,7 @@ def block_scenario(chain: Chain, gamma: int) -> BlockScenario:
     """The first block of a chain."""
 
     def row(side: Any, prefix: tuple[int, ...]) -> Any:
-        return side[len(prefix), chain.context(prefix[-1] if prefix else chain.start)]
+        return side[len(prefix), chain.context(prefix)]
 
     return BlockScenario(
         gamma=gamma,
@@ -116,8 +116,7 @@ def _trace_loop(
     target: Target, scenario: Scenario, observer: Observer, budget: dict[str, Any]
 ) -> ExactCheck:
     models = scenario.models or scenario.chain
-    tables = [to_framework(side[0], target.framework) for side in (models.target, models.draft)]
-    steps = step_function(tables[0], "target_step"), step_function(tables[1], "draft_step")
+    steps = step_functions(models, target.framework)
     prompt, length = prompt_of(scenario), traced_length(scenario)
     more = {} if scenario.eos is None else {EOS: scenario.eos}
     generator = traced_generator(_framework(target))
@@ -128,7 +127,7 @@ def _trace_loop(
 
     return judge_completions(
         enumerate_law(run, order="best", **budget),
-        _model(models.target[0]),
+        _model(models),
         prompt=prompt,
         length=length,
         eos_token_id=scenario.eos,
@@ -136,8 +135,8 @@ def _trace_loop(
     )
 
 
-def _model(table: Any) -> TabularModel:
-    return TabularModel(table if len(table) > 1 else table[0])
+def _model(models: Chain) -> TabularModel:
+    return TabularModel(models.target[0].reshape((models.vocab_size,) * (models.order + 1)))
 
 
 def _support(rows: Any) -> int:

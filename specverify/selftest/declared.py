@@ -42,8 +42,8 @@ def _as_scene(scenario: Scenario) -> Scene:
     chain, before = scenario.chain, len(PROMPT)
     return Scene(
         name=scenario.name,
-        target_next=lambda text: chain.target[len(text) - before, chain.context(text[-1])],
-        draft_next=lambda text: chain.draft[len(text) - before, chain.context(text[-1])],
+        target_next=lambda text: chain.target[len(text) - before, chain.context(text[before:])],
+        draft_next=lambda text: chain.draft[len(text) - before, chain.context(text[before:])],
         gamma=scenario.gamma,
         length=scenario.length,
         vocab_size=scenario.vocab_size,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from specverify.bugs import ZOO
+from specverify.bugs import CONTROLS, ZOO, Kind
+from specverify.bugs.loops import StagedDecoder
 from specverify.results import Family, Verdict
 from specverify.sampler.decode import autoregressive_decode, speculative_decode
 
@@ -120,3 +123,41 @@ def test_a_loop_that_knows_no_end_is_not_asked_for_one(decode_audit) -> None:
     (skip,) = (c for c in result.checks if c.name == "token[eos]")
     assert skip.verdict is Verdict.SKIP
     assert "no parameter eos_token_id" in skip.message
+
+
+_BACK_TWO = ("*[order-2]",)
+
+
+def test_a_target_state_that_keeps_rejected_drafts_fails_two_tokens_back(decode_audit) -> None:
+    loop = ZOO["recurrent_state_untrimmed"].callable
+    wrong = decode_audit(loop, checks=_BACK_TWO)
+    assert wrong.summary.law is Verdict.FAIL
+    failed = next(c for c in wrong.checks if c.name == "token[order-2]")
+    assert failed.verdict is Verdict.FAIL
+    assert failed.diagnosis.position >= 1
+    # What is wrong is the token before the last: models that look one back do not see it.
+    assert decode_audit(loop, checks=("*[markov]",)).verdict is Verdict.PASS
+
+
+@pytest.mark.parametrize("bug", ["draft_cache_reset", "stale_draft_cache"])
+def test_a_draft_state_that_lost_tokens_is_slow_and_lossless(decode_audit, bug) -> None:
+    result = decode_audit(ZOO[bug].callable, checks=_BACK_TWO)
+    assert result.summary.law is Verdict.PASS
+    assert result.summary.efficiency is Verdict.FAIL
+    rule = next(c for c in result.checks if c.name == "rule[order-2]")
+    assert rule.diagnosis.stage == "accept"
+
+
+_DOCUMENT_B = f"{Path(__file__).parents[2] / 'simulations' / 'document_b_decoder.py'}:decode"
+_DECODERS = {bug.name: bug.callable for bug in CONTROLS.values() if bug.kind is Kind.DECODE}
+
+
+@pytest.mark.parametrize("name", ["reference", "staged", "document-b", *_DECODERS])
+def test_loops_that_are_right_pass_two_tokens_back(decode_audit, name) -> None:
+    known = {"reference": speculative_decode, "staged": StagedDecoder(), "document-b": _DOCUMENT_B}
+    framework = "torch" if name == "document-b" else "numpy"
+    loop = (known | _DECODERS)[name]
+    result = decode_audit(loop, framework=framework, checks=_BACK_TWO)
+    assert result.summary.law is Verdict.PASS
+    follows = name in ("reference", "staged", "shrinking_gamma")
+    assert (result.summary.efficiency is not Verdict.FAIL) is follows
