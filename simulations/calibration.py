@@ -121,7 +121,7 @@ def _chi_square_bar(dof: int) -> float:
 def watched_contexts(setting: Setting) -> Rows:
     """Right engines on one context, watched after every token."""
     rows, rng = [], setting.rng()
-    audits, tokens = (200, 200) if setting.quick else (10_000, 500)
+    audits, tokens = (200, 200) if setting.quick else (40_000, 500)
     for size in VOCABS:
         target, draft = zipf_pair(size, rng)
         bets = ContextBets(target, draft, alternatives=zoo_laws(target, draft))
@@ -356,7 +356,15 @@ def _interval(row: dict[str, Any]) -> str:
     return f"{row['rate']:.4f} ({row['low']:.4f} to {row['high']:.4f})"
 
 
-REPORT = Report("calibration", __doc__ or "", SEED, STUDIES, asked, {})
+REPORT = Report(
+    "calibration",
+    __doc__ or "",
+    SEED,
+    STUDIES,
+    asked,
+    {},
+    {"watched_contexts": 1, "false_alarm_rates": 1},
+)
 
 if __name__ == "__main__":
     REPORT.main()

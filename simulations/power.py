@@ -373,7 +373,9 @@ def _span(found: dict[str, float]) -> str:
     return f"{found['median']:,} ({found['low']:,} to {found['high']:,}, {found['runs']} runs)"
 
 
-REPORT = Report("power", __doc__ or "", SEED, STUDIES, asked, {"level": LEVEL})
+REPORT = Report(
+    "power", __doc__ or "", SEED, STUDIES, asked, {"level": LEVEL}, {"structural": 1, "rounded": 1}
+)
 
 if __name__ == "__main__":
     REPORT.main()

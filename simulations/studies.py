@@ -7,7 +7,7 @@ import json
 import multiprocessing
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -74,6 +74,8 @@ class Report:
         studies: Functions from a ``Setting`` to rows.
         asked: What was asked, what was measured and whether that is enough, from the content.
         facts: Further entries of the report.
+        afresh: How often a study was begun on new draws because what it measures was changed after
+            its results had been seen.
     """
 
     name: str
@@ -82,14 +84,15 @@ class Report:
     studies: tuple[Callable[[Setting], Rows], ...]
     asked: Callable[[Mapping[str, Any]], Asked]
     facts: Mapping[str, Any]
+    afresh: Mapping[str, int] = field(default_factory=dict)
 
     def main(self, arguments: list[str] | None = None) -> None:
         """Run the studies that the command line names."""
         options = self._options(arguments)
         default = None if options.quick else REPORTS / f"{self.name}.json"
         output = options.output or default
-        seeds = np.random.SeedSequence(self.seed).spawn(len(self.studies))
-        for study, seed in zip(self.studies, seeds, strict=True):
+        for number, study in enumerate(self.studies):
+            seed = self._seed_of(number)
             if options.study in (None, study.__name__):
                 begin = time.perf_counter()
                 rows = study(Setting(options.quick, options.workers, seed))
@@ -110,9 +113,17 @@ class Report:
                 about = " ".join((study.__doc__ or "").split())
                 command = f"python simulations/{self.name}.py --study {study.__name__}"
                 lines += ["", f"## {study.__name__}", "", about, ""]
-                lines += [f"`{command}`, seed {content['seed']}", ""]
+                lines += [f"`{command}`, seed {content['seed']}{self._draw(study.__name__)}", ""]
                 lines += table([tuple(rows[0]), *(tuple(map(cell, row.values())) for row in rows)])
         return "\n".join(lines) + "\n"
+
+    def _seed_of(self, number: int) -> np.random.SeedSequence:
+        again = self.afresh.get(self.studies[number].__name__)
+        key = (number,) if again is None else (number, again)
+        return np.random.SeedSequence(self.seed, spawn_key=key)
+
+    def _draw(self, study: str) -> str:
+        return f", draw {self.afresh[study] + 1}" if study in self.afresh else ""
 
     def _merged(
         self, content: dict[str, Any], *, name: str, rows: Rows, seconds: float

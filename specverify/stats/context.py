@@ -29,7 +29,7 @@ __all__ = ["ContextBets", "Evidence"]
 Bools: TypeAlias = NDArray[np.bool_]
 
 # Shares of what is bet; simulations/power.py shows what they buy.
-_NAMED_SHARE, _TILT_SHARE, _LEARNING_SHARE = 0.69, 0.10, 0.21
+_NAMED_SHARE, _TILT_SHARE, _LEARNING_SHARE = 0.78, 0.07, 0.15
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,6 +32,7 @@ CAPS = (1.5, 3.0, 10.0)
 _TILTS = (-1.0, -0.5, -0.2, -0.1, -0.05, 0.05, 0.1, 0.2, 0.5, 1.0)
 _WIDEST_TILTED = 16
 _SAMPLE = 256
+_GROSS_TV = 0.75
 _LEAK_FACTORS = np.array([2.0, 5.0, 50.0])
 
 
@@ -56,6 +57,9 @@ class StaticBets:
 
 def named_bets(law: Floats, laws: Mapping[str, Floats], *, tolerance: float = 0.0) -> StaticBets:
     """Bets on known wrong laws, each at three dilutions. Equal laws share one law's weight.
+
+    A gross law has twice the weight of another: it shows within a handful of tokens, where one
+    token more is a large part of all.
 
     Args:
         law: The law under test, shape ``(vocab,)``.
@@ -84,7 +88,7 @@ def named_bets(law: Floats, laws: Mapping[str, Floats], *, tolerance: float = 0.
     return StaticBets(
         names=tuple(laws),
         owners=np.tile(np.arange(len(laws)), len(variants)),
-        weights=shares * np.tile(_shares(rows), len(variants)),
+        weights=shares * np.tile(_shares(law, rows), len(variants)),
         log_factors=log_factors,
     )
 
@@ -168,13 +172,15 @@ def _ratios(law: Floats, rows: list[Floats], tokens: Ints, *, tolerant: bool) ->
     return above / np.where(below > 0, below, 1.0)
 
 
-def _shares(rows: list[Floats]) -> Floats:
-    """One share a distinct law, divided among its twins, shape ``(laws,)``; they sum to one."""
+def _shares(law: Floats, rows: list[Floats]) -> Floats:
+    """Shares of distinct laws, divided among twins, shape ``(laws,)``; they sum to one."""
     # A sample of the tokens tells laws apart; if it fails to, two laws merely share a weight.
     marks = [(row[:_SAMPLE].tobytes(), row[::_SAMPLE].tobytes()) for row in rows]
     twins = np.array([marks.count(mark) for mark in marks], dtype=np.float64)
-    shares: Floats = 1.0 / (twins * max(len(set(marks)), 1))
-    return shares
+    gross = np.array([0.5 * np.abs(row - law).sum() >= _GROSS_TV for row in rows], dtype=bool)
+    shares = np.where(gross, 2.0, 1.0) / np.maximum(twins, 1.0)
+    normalised: Floats = shares / max(float(shares.sum()), 1e-300)
+    return normalised
 
 
 def _spans(law: Floats, rows: list[Floats]) -> tuple[Floats, Floats]:
