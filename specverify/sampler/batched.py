@@ -13,6 +13,7 @@ from specverify.sampler.draws import (
     check_generator,
     uniforms,
 )
+from specverify.sampler.long_rows import LastRows, is_long
 from specverify.sampler.verify import SMALLEST_DIVISOR
 
 __all__ = ["BlockBatch", "verify_blocks", "verify_blocks_from_uniforms"]
@@ -121,8 +122,8 @@ def _verify(
     drafts = xp.where(live, xp.astype(draft_tokens, xp.int64), 0)
     passed = live & (accept_uniforms < _ratios(xp, target_probs, draft_probs, drafts))
     n_accepted = xp.sum(xp.cumulative_prod(xp.astype(passed, xp.int64), axis=-1), axis=-1)
-    weights = _last_weights(xp, (target_probs, draft_probs), n_accepted, lengths)
-    last = categorical_from_uniforms(weights, token_uniforms)[:, None]
+    rows = LastRows(target_probs, draft_probs, n_accepted, n_accepted < lengths)
+    last = _last_tokens(rows, token_uniforms)[:, None]
     padded = xp.concat([drafts, xp.zeros_like(last)], axis=-1)
     ends = n_accepted[:, None]
     emitted = xp.where(places < ends, padded, xp.where(places == ends, last, -1))
@@ -138,19 +139,26 @@ def _ratios(xp: Any, target_probs: Any, draft_probs: Any, drafts: Any) -> Any:
     return xp.astype(target, xp.float64) / divisor
 
 
-def _last_weights(xp: Any, laws: tuple[Any, Any], n_accepted: Any, lengths: Any) -> Any:
+def _last_tokens(rows: LastRows, token_uniforms: Any) -> Any:
+    """Correction or bonus of each block, int64, shape ``(batch,)``."""
+    xp = namespace(rows.target_probs)
+    if rows.draft_probs.shape[1] and is_long(rows.target_probs):
+        return rows.draw(token_uniforms)
+    return categorical_from_uniforms(_last_weights(xp, rows), token_uniforms)
+
+
+def _last_weights(xp: Any, rows: LastRows) -> Any:
     """Unnormalised law of each block's last token, shape ``(batch, vocab)``: one row a block."""
-    target_probs, draft_probs = laws
-    rows = xp.arange(n_accepted.shape[0], device=getattr(n_accepted, "device", None))
-    target = _at_least_single(xp, target_probs[rows, n_accepted])
+    target_probs, draft_probs, n_accepted, rejected = rows
+    blocks = xp.arange(n_accepted.shape[0], device=getattr(n_accepted, "device", None))
+    target = _at_least_single(xp, target_probs[blocks, n_accepted])
     gamma = draft_probs.shape[1]
     if gamma == 0:
         return target
-    draft = _at_least_single(xp, draft_probs[rows, xp.clip(n_accepted, max=gamma - 1)])
-    rejected = (n_accepted < lengths)[:, None]
-    excess = xp.clip(target - xp.where(rejected, draft, 0), min=0)
+    draft = _at_least_single(xp, draft_probs[blocks, xp.clip(n_accepted, max=gamma - 1)])
+    excess = xp.clip(target - xp.where(rejected[:, None], draft, 0), min=0)
     # A rejection without any excess has probability zero, up to rounding.
-    return xp.where(xp.any(excess > 0, axis=-1, keepdims=True), excess, target)
+    return xp.where(xp.max(excess, axis=-1, keepdims=True) > 0, excess, target)
 
 
 def _at_least_single(xp: Any, rows: Any) -> Any:
