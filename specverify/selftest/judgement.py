@@ -20,8 +20,8 @@ from specverify.selftest.ways import ways_of
 
 __all__ = ["judge_member"]
 
-_DIAGNOSED = ("audit", "engine")
-"""Ways that end in a diagnosis; the others say which identity or which law is broken."""
+_DIAGNOSED = "audit"
+"""The way that ends in a diagnosis; the others say which identity or which law is broken."""
 
 _Look: TypeAlias = Callable[[Bug, Settings, Sequence[int]], dict[str, Any]]
 
@@ -120,7 +120,7 @@ def _name(sighting: Sighting, bug: Bug) -> str:
         return bug.name
     if bug.name in sighting.siblings:
         return f"beside {sighting.named}"
-    unnamed = sighting.caught and sighting.way in _DIAGNOSED
+    unnamed = sighting.caught and sighting.way == _DIAGNOSED
     return sighting.named or ("not named" if unnamed else "")
 
 

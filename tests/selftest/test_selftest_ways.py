@@ -11,7 +11,6 @@ from specverify.bugs.loops import StagedDecoder
 from specverify.bugs.staged import StagedVerifier
 from specverify.results import Verdict
 from specverify.selftest.audits import Audit
-from specverify.selftest.contexts import audit_as_engine
 from specverify.selftest.declared import distance_to_declare
 from specverify.selftest.exactly import enumerate_member
 from specverify.selftest.injection import LargestUniforms, inject
@@ -47,13 +46,14 @@ def test_injected_uniforms_are_the_largest() -> None:
 
 
 def test_models_of_order_two_see_what_the_last_token_hides() -> None:
-    untrimmed = audit_as_engine(ZOO["recurrent_state_untrimmed"], DEFAULT, 0)
-    assert untrimmed.caught
-    assert untrimmed.check.startswith("token[")
-    slow = audit_as_engine(ZOO["draft_cache_reset"], DEFAULT, 0)
-    assert slow.check.startswith("length[")
-    fine = audit_as_engine(right(Kind.DECODE, StagedDecoder()), DEFAULT, 0)
+    look = Audit(gammas=(2,))
+    untrimmed = look(ZOO["recurrent_state_untrimmed"], DEFAULT, 0)
+    assert untrimmed.check == "token[order-2]"
+    for bug in ("draft_cache_reset", "stale_draft_cache"):
+        assert look(ZOO[bug], DEFAULT, 0).check.endswith("[order-2]")
+    fine = look(right(Kind.DECODE, StagedDecoder()), DEFAULT, 0)
     assert fine.verdict is Verdict.PASS
+    assert look in ways_of(ZOO["recurrent_state_untrimmed"])
 
 
 def test_the_exact_law_sees_roundings_and_refuses_what_it_cannot_trace() -> None:
