@@ -42,8 +42,8 @@ def ways_of(bug: Bug) -> Sequence[Way]:
     """The ways in which a member is looked at, in their order.
 
     A bug is looked at until it is caught, a control in every way: the short audits, which are
-    parts of the whole one, are left out. Nothing here knows a member by its name: kind, stage, effect and
-    role decide.
+    parts of the whole one, are left out. Nothing here knows a member by its name: kind, stage,
+    effect and role decide.
     """
     short = bug.role is Role.BUG
     ways = tuple(way for way in _WAYS[bug.kind] if short or way not in _PARTS)
