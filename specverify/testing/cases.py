@@ -76,15 +76,18 @@ def block_cases(gammas: Sequence[int]) -> Iterator[BlockCase]:
 
 
 def decode_cases(gammas: Sequence[int]) -> Iterator[DecodeCase]:
-    """Loops for each number of drafts, one token longer than a full block, smallest first."""
+    """Loops for each number of drafts, one token longer than a full block, smallest first.
+
+    The models look two tokens back: a state that lost a token, or kept a rejected one, is seen.
+    """
     for gamma in gammas:
-        target, draft = _models(gamma)
+        target, draft = _models(gamma, order=2)
         for length in (1, min(gamma + 2, 4)):
             yield DecodeCase(
                 name=f"decode {length} tokens (V=2, gamma={gamma})",
                 target=target,
                 draft=draft,
-                prompt=(1,),
+                prompt=(0, 1),
                 gamma=gamma,
                 max_new_tokens=length,
             )
@@ -96,10 +99,11 @@ def _in_context(gamma: int) -> BlockCase:
     return BlockCase(name=f"rows by context (V=2, gamma={gamma})", scenario=scenario, rows=None)
 
 
-def _models(gamma: int) -> tuple[TabularModel, TabularModel]:
+def _models(gamma: int, *, order: int = 1) -> tuple[TabularModel, TabularModel]:
     rng = np.random.default_rng([gamma, *b"models"])
-    target, draft = (_law(_weights(rng, 2, 2)) for _ in range(2))
-    return TabularModel(target), TabularModel(draft)
+    target, draft = (_law(_weights(rng, 2**order, 2)) for _ in range(2))
+    shape = (2,) * (order + 1)
+    return TabularModel(target.reshape(shape)), TabularModel(draft.reshape(shape))
 
 
 def _plain(rng: np.random.Generator, gamma: int, vocab: int) -> _Weights:

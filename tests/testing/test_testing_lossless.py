@@ -9,6 +9,8 @@ import pytest
 import torch
 import verifiers_for_tests as kernels
 
+from specverify.bugs import ZOO
+from specverify.bugs.loops import StagedDecoder
 from specverify.errors import InvalidInputError, UnsupportedRandomness
 from specverify.sampler.batched import verify_blocks
 from specverify.sampler.decode import speculative_decode
@@ -100,6 +102,15 @@ def test_a_biased_loop_fails() -> None:
 
     with pytest.raises(NotLosslessError, match="bind it to a name"):
         assert_lossless(greedy, form="decode", framework="numpy", gammas=[1])
+
+
+@pytest.mark.parametrize("gamma", [1, 2])
+def test_a_loop_whose_state_keeps_rejected_drafts_fails(gamma: int) -> None:
+    bug = ZOO["recurrent_state_untrimmed"].callable
+    with pytest.raises(NotLosslessError, match="the law breaks at position"):
+        assert_lossless(bug, form="decode", framework="numpy", gammas=[gamma])
+    fine = assert_lossless(StagedDecoder(), form="decode", framework="numpy", gammas=[gamma])
+    assert fine.tv < 1e-12
 
 
 def test_an_exception_is_a_failure_and_named() -> None:
