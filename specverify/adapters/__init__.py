@@ -12,3 +12,15 @@ register("transformers", Form.GENERATE, "specverify.adapters.transformers:Transf
 register("llama-cpp", Form.GENERATE, "specverify.adapters.llama_cpp:LlamaCppEngine")
 register("http", Form.GENERATE, "specverify.adapters.openai_server:OpenAIServer")
 register("samples", Form.GENERATE, "specverify.adapters.recorded_engine:RecordedSamples")
+
+_SMALL = "specverify.adapters.small_libraries"
+_LOOPS = "specverify.adapters.small_loops"
+register("flashspec", Form.VERIFY, f"{_SMALL}:Flashspec")
+register("flashspec", Form.BATCHED, f"{_SMALL}:FlashspecBatch")
+register("economize", Form.VERIFY, f"{_SMALL}:Economize")
+register("economize", Form.BATCHED, f"{_SMALL}:EconomizeBatch")
+register("rotalabs-accel", Form.VERIFY, f"{_SMALL}:RotalabsAccel")
+register("naive-speculate", Form.VERIFY, f"{_SMALL}:NaiveSpeculate")
+register("specdec", Form.VERIFY, f"{_SMALL}:Specdec")
+register("mini-infer", Form.DECODE, f"{_LOOPS}:MiniInfer")
+register("sequential-speculative-decoding", Form.DECODE, f"{_LOOPS}:SequentialSpeculativeDecoding")
