@@ -1,0 +1,144 @@
+"""What the published audit keeps of an audit's result, and its table for people."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+__all__ = ["confirmed", "markdown", "summarise"]
+
+_HEAD = (
+    "engine",
+    "version",
+    "law",
+    "exact TV",
+    "TV at most",
+    "efficiency",
+    "tokens/pass (expected)",
+    "finding",
+    "s",
+)
+
+
+def summarise(result: dict[str, Any]) -> dict[str, Any]:
+    """A record of one ``result.json``.
+
+    Args:
+        result: Content of the file.
+
+    Returns:
+        Verdicts; the largest total variation that was found exactly, and the largest bound of the
+        sampled scenarios; tokens per pass of each scenario; findings, and the failing checks.
+    """
+    law = [check for check in result["checks"] if check["family"] == "law" and check["tv"]]
+    exact = [c["tv"]["low"] for c in law if c["name"].startswith("exact[") and _decided(c)]
+    bounds = [c["tv"]["high"] for c in law if c["name"].startswith("token[")]
+    passes = {
+        name: (found["tokens_per_pass"], found["expected_tokens_per_pass"])
+        for name, found in (result["acceptance"] or {}).items()
+        if found.get("tokens_per_pass") and found.get("expected_tokens_per_pass")
+    }
+    summary = result["summary"]
+    return {
+        "law": summary["law"],
+        "efficiency": summary["efficiency"],
+        "contract": summary["contract"],
+        "headline": summary["headline"],
+        "exact_tv": max(exact, default=None),
+        "exact_scenarios": len(exact),
+        "tv_bound": max(bounds, default=None),
+        "tokens_per_pass": passes,
+        "findings": summary["findings"],
+        "failing": [_failing(check) for check in result["checks"] if _failed(check)],
+        "seconds": round(result["timing"]["wall"], 1),
+        "python": result["environment"]["python"],
+        "packages": result["environment"]["packages"],
+        "details": result["target"].get("details"),
+    }
+
+
+def confirmed(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
+    """What both of two audits under independent seeds fail, by name of the check."""
+    names = [{check["name"] for check in record["failing"]} for record in (first, second)]
+    return {
+        "law": second["law"],
+        "efficiency": second["efficiency"],
+        "headline": second["headline"],
+        "checks_failing_twice": sorted(names[0] & names[1]),
+    }
+
+
+def markdown(records: dict[str, dict[str, Any]]) -> str:
+    """The table, each audit's command, and every failure with its smallest case."""
+    lines = [
+        "# Released engines, audited",
+        "",
+        "Written by `make engines`. Exact TV: the largest total variation among the scenarios that",
+        "were traced path by path; TV at most: the largest bound among the sampled scenarios.",
+        "Tokens a pass: of the first scenario, beside what its laws make one expect. A failure is",
+        "a fault only where an audit under another seed failed the same checks.",
+        "",
+        f"| {' | '.join(_HEAD)} |",
+        f"|{'---|' * len(_HEAD)}",
+        *(f"| {' | '.join(_cells(name, record))} |" for name, record in records.items()),
+        "",
+        "## Commands",
+        "",
+    ]
+    for name, record in records.items():
+        lines += [f"- {name}: `{record['install']}`, then `{record['command']}`"]
+    for name, record in records.items():
+        lines += _fault(name, record)
+    return "\n".join(lines) + "\n"
+
+
+def _cells(name: str, record: dict[str, Any]) -> list[str]:
+    if "problem" in record:
+        return [name, record["version"] or "-", "not run", *["-"] * 4, record["problem"], "-"]
+    again = record.get("again")
+    twice = "" if again is None else f" (again: {again['law']} and {again['efficiency']})"
+    found = "; ".join(finding["code"] for finding in record["findings"]) or "-"
+    passes = next(iter(record["tokens_per_pass"].values()), None)
+    return [
+        name,
+        record["version"],
+        record["law"],
+        _number(record["exact_tv"], ".1e"),
+        _number(record["tv_bound"], ".4f"),
+        record["efficiency"],
+        "-" if passes is None else f"{passes[0]:.4f} ({passes[1]:.4f})",
+        found + twice,
+        f"{record['seconds']:.0f}",
+    ]
+
+
+def _fault(name: str, record: dict[str, Any]) -> list[str]:
+    if not record.get("failing"):
+        return []
+    lines = ["", f"## {name} {record['version']}", "", record["headline"], ""]
+    lines += [f"- {finding['code']}: {finding['text']}" for finding in record["findings"]]
+    if "again" in record:
+        names = ", ".join(record["again"]["checks_failing_twice"]) or "none"
+        lines += ["", f"Failing under another seed too: {names}."]
+    for check in record["failing"][:3]:
+        lines += ["", f"`{check['name']}`: {check['message']}"]
+        if check["case"] is not None:
+            lines += ["", "```json", json.dumps(check["case"]), "```"]
+    return lines
+
+
+def _failing(check: dict[str, Any]) -> dict[str, Any]:
+    kept = ("name", "verdict", "message", "diagnosis", "tv", "p_value", "n", "case", "replay")
+    return {key: check[key] for key in kept}
+
+
+def _failed(check: dict[str, Any]) -> bool:
+    return check["verdict"] in ("fail", "error")
+
+
+def _decided(check: dict[str, Any]) -> bool:
+    return check["verdict"] in ("pass", "fail")
+
+
+def _number(value: float | None, shape: str) -> str:
+    return "-" if value is None else format(value, shape)

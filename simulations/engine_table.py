@@ -1,0 +1,96 @@
+"""The engines that are audited: how each is installed, and the command that audits it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["ENGINES", "EngineEntry"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineEntry:
+    """One audit of one engine.
+
+    Attributes:
+        name: Name of the record.
+        environment: Name of the environment, which several audits of an engine share.
+        package: Distribution whose version is reported.
+        requirements: Arguments of ``pip install``.
+        target: Target of ``specverify audit``; ``PORT`` stands for the port of a server.
+        options: Further options of the command.
+        serve: Mode in which llama.cpp's server is started first; nothing by default.
+        settings: Environment variables of the audit.
+    """
+
+    name: str
+    environment: str
+    package: str
+    requirements: tuple[str, ...]
+    target: str
+    options: tuple[str, ...] = ()
+    serve: str | None = None
+    settings: tuple[tuple[str, str], ...] = ()
+
+
+def _transformers(name: str, form: str, *options: str) -> EngineEntry:
+    return EngineEntry(
+        name=f"transformers {name}",
+        environment="transformers",
+        package="transformers",
+        requirements=("transformers==5.24.0",),
+        target="transformers",
+        options=("--form", form, *options),
+    )
+
+
+def _llama(mode: str, **more: str) -> EngineEntry:
+    settings = "".join(f",{key}={value}" for key, value in more.items())
+    return EngineEntry(
+        name=f"llama.cpp {mode}",
+        environment="llama-cpp",
+        package="xllamacpp",
+        requirements=_LLAMA,
+        target=f"llama-cpp:mode={mode}{settings}",
+        options=("--tv", "0.02"),
+    )
+
+
+def _library(package: str, form: str, *more: str) -> EngineEntry:
+    return EngineEntry(
+        name=f"{package} {form}",
+        environment=package,
+        package=package,
+        requirements=(*more, package),
+        target=package,
+        options=("--form", form),
+    )
+
+
+_LLAMA = ("xllamacpp==2026.10.11549", "gguf==0.19.0", "httpx==0.28.1")
+
+ENGINES = (
+    _llama("probabilistic", gamma="3"),
+    _llama("sample-and-match", gamma="4"),
+    _llama("ngram"),
+    _llama("plain"),
+    EngineEntry(
+        name="llama.cpp over HTTP",
+        environment="llama-cpp",
+        package="xllamacpp",
+        requirements=_LLAMA,
+        target="http://127.0.0.1:PORT/v1#gamma=4,drafting=greedy",
+        options=("--reference", "tiny", "--tv", "0.02"),
+        serve="sample-and-match",
+    ),
+    _transformers("verify", "verify"),
+    _library("flashspec", "verify"),
+    _library("flashspec", "batched"),
+    _library("economize", "verify"),
+    _library("economize", "batched"),
+    _library("rotalabs-accel", "verify"),
+    _library("naive-speculate", "verify", "--no-deps", "--ignore-requires-python"),
+    _library("specdec", "verify"),
+    _library("mini-infer", "decode"),
+    _library("sequential-speculative-decoding", "decode"),
+    _transformers("generate", "generate", "--budget", "400s"),
+)
