@@ -180,7 +180,7 @@ class Specdec:
         logits = target_probs.log()[None]
         self._decoder.big_model = lambda ids: SimpleNamespace(logits=logits)
         start = torch.zeros(1, 1, dtype=torch.int64)
-        rows = list(draft_probs.split(1))
+        rows = [row[None] for row in draft_probs]
         return list(self._decoder.verify(start, draft_tokens.tolist(), rows))
 
 
