@@ -92,5 +92,14 @@ ENGINES = (
     _library("specdec", "verify"),
     _library("mini-infer", "decode"),
     _library("sequential-speculative-decoding", "decode"),
+    EngineEntry(
+        name="vLLM rejection sampler",
+        environment="vllm",
+        package="vllm",
+        # One file of the wheel is loaded; nothing that it asks for but triton is needed.
+        requirements=("--no-deps", "vllm==0.33.0", "triton==3.9.0"),
+        target="vllm-rejection-sampler",
+        options=("--budget", "150s", "--time-limit", "120"),
+    ),
     _transformers("generate", "generate", "--budget", "400s"),
 )

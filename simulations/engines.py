@@ -18,6 +18,7 @@ import sys
 import venv
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +33,9 @@ _BASE = ("torch==2.13.0", "-e", f"{ROOT}[torch]")
 _SERVER = ROOT / "tests" / "adapters" / "llama_server.py"
 
 
+@cache
 def base_environment(folder: Path) -> Path:
-    """Make the environment below all others, once.
+    """Make the environment below all others, or renew this project's names in it.
 
     Returns:
         Its interpreter.
@@ -44,6 +46,8 @@ def base_environment(folder: Path) -> Path:
         venv.create(place, with_pip=True)
         _pip(python, python, *_BASE)
         stamp.touch()
+    else:  # a name that was announced since then is found only after another installation
+        _pip(python, python, "--no-deps", "-e", str(ROOT))
     return python
 
 
