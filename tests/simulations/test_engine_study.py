@@ -1,0 +1,91 @@
+"""The published audit of engines: what it keeps, what it runs again, and that it resumes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "simulations"))
+
+import engines
+from engine_records import confirmed, markdown, summarise
+from engine_table import ENGINES
+
+from specverify.audit.config import AuditConfig, Budget
+from specverify.audit.run import audit
+
+
+@pytest.fixture(scope="module")
+def sound() -> dict:  # type: ignore[type-arg]
+    config = AuditConfig(isolation="inline", budget=Budget(calls=3000))
+    return summarise(json.loads(msgspec.json.encode(audit("reference", config=config))))
+
+
+def test_a_sound_implementation_has_its_exact_total_variation(sound: dict) -> None:  # type: ignore[type-arg]
+    assert sound["law"] != "fail"
+    assert sound["failing"] == []
+    assert sound["exact_scenarios"] > 0
+    assert 0 <= sound["exact_tv"] < 1e-6
+
+
+def test_failures_of_both_seeds_are_kept_and_told() -> None:
+    check = {"name": "token[plain]", "message": "off", "case": {"token": 3}}
+    other = check | {"name": "joint[plain]"}
+    first = record_of([check, other])
+    first["again"] = confirmed(first, record_of([check]))
+    assert first["again"]["checks_failing_twice"] == ["token[plain]"]
+    text = markdown({"engine": first})
+    assert "Failing under another seed too: token[plain]." in text
+    assert '{"token": 3}' in text
+    assert "biased (again: fail and pass)" in text
+
+
+def record_of(failing: list) -> dict:  # type: ignore[type-arg]
+    return {
+        "version": "1",
+        "law": "fail",
+        "efficiency": "pass",
+        "headline": "biased",
+        "exact_tv": 0.1,
+        "tv_bound": None,
+        "tokens_per_pass": {"plain": (2.0, 2.1)},
+        "findings": [{"code": "biased", "text": "it is biased"}],
+        "failing": failing,
+        "seconds": 3.0,
+        "install": "pip install it",
+        "command": "specverify audit it",
+    }
+
+
+def test_what_has_a_record_is_not_run_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[str] = []
+
+    def record(entry, folder):  # type: ignore[no-untyped-def]
+        ran.append(entry.name)
+        return record_of([])
+
+    monkeypatch.setattr(engines, "record", record)
+    names = [entry.name for entry in ENGINES[:2]]
+    there = ["--out", str(tmp_path)]
+    engines.main(["--only", names[0], *there])
+    engines.main(["--only", *names, *there])
+    assert ran == names
+    engines.main(["--only", names[0], "--again", *there])
+    assert ran == [*names, names[0]]
+    assert set(json.loads((tmp_path / "engines.json").read_text())) == set(names)
+
+
+def test_what_cannot_be_installed_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(entry, folder):  # type: ignore[no-untyped-def]
+        raise RuntimeError("no wheel")
+
+    monkeypatch.setattr(engines, "environment", refuse)
+    found = engines.record(ENGINES[0], tmp_path)
+    assert found["problem"] == "no wheel"
+    assert "no wheel" in markdown({ENGINES[0].name: found})
