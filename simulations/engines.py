@@ -84,7 +84,7 @@ def audit(entry: EngineEntry, python: Path, out: Path, seed: int) -> dict[str, A
         done = subprocess.run(command, env=variables, capture_output=True, text=True, cwd=ROOT)
     if done.returncode not in (0, 1, 3) or not (out / "result.json").is_file():
         raise RuntimeError(f"exit code {done.returncode}: {done.stderr.strip()[-500:]}")
-    return summarise(json.loads((out / "result.json").read_text()))
+    return summarise(json.loads(_portable((out / "result.json").read_text(), python)))
 
 
 def record(entry: EngineEntry, folder: Path) -> dict[str, Any]:
@@ -121,6 +121,12 @@ def _server(entry: EngineEntry, python: Path) -> Iterator[int]:
             yield port
         finally:
             process.kill()
+
+
+def _portable(text: str, python: Path) -> str:
+    """The text without this machine's folders."""
+    folder = python.parent.parent.parent
+    return text.replace(f"{folder}/", "runs/engines/").replace(f"{ROOT}/", "")
 
 
 def _version(python: Path, package: str) -> str:
