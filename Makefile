@@ -14,7 +14,7 @@ PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check install -c const
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format study report engines clean
+.PHONY: help demo test lint format study report bench engines clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,10 @@ study: $(VENV)/.installed  ## set up, then run the longer statistical studies
 report: $(VENV)/.installed  ## set up, then run the quick studies and draw everything in reports/
 	@echo "==> report: a few minutes"
 	@$(BIN)/python simulations/make_report.py
+
+bench: $(VENV)/.installed  ## set up, then time everything beside its peers, into reports/bench/
+	@echo "==> bench: about five minutes; leave the machine alone meanwhile"
+	@$(BIN)/specverify bench --out reports/bench
 
 engines: $(VENV)/.installed  ## install and audit released engines, each in an environment of its own
 	@echo "==> engines: half an hour or more, resumable; reports/engines/"

@@ -30,6 +30,7 @@ LAYERS = [
     {"selftest"},
     {"testing"},
     {"report"},
+    {"bench"},
     {"cli"},
     {"__main__"},
 ]

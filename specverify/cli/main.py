@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 
 from specverify.cli import (
     audit,
+    bench,
     bugs,
     compare,
     explore,
@@ -65,6 +66,7 @@ app.command("report")(report.report)
 app.command("replay")(replay.replay)
 app.command("compare")(compare.compare)
 app.command("measure")(measure.measure)
+app.command("bench")(bench.bench)
 app.command("plan")(plan.plan)
 app.command("logs")(logs.logs)
 app.command("simulate")(simulate.simulate)

@@ -57,12 +57,12 @@ def verify_blocks_from_logits(
         check_token_ids("draft_tokens", draft_tokens, target_logits.shape[-1])
         for name, logits in (("target_logits", target_logits), ("draft_logits", draft_logits)):
             _check_logits(name, logits)
-    logits = target_logits, draft_logits
+    both: tuple[Any, Any] = target_logits, draft_logits
     if _is_fused(target_logits) and draft_tokens.shape[1]:
-        return _fused(logits, draft_tokens, generator, temperature)
+        return _fused(both, draft_tokens, generator, temperature)
     sampling = SamplingParams(temperature=temperature)
-    laws = (warp_logits(rows, sampling) for rows in logits)
-    return verify_blocks(*laws, draft_tokens, generator, validate=False)
+    target_probs, draft_probs = (warp_logits(rows, sampling) for rows in both)
+    return verify_blocks(target_probs, draft_probs, draft_tokens, generator, validate=False)
 
 
 def _is_fused(logits: Any) -> bool:

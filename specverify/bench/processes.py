@@ -1,0 +1,107 @@
+"""Fresh processes: start-up, whole audits on the command line, and peak memory."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from specverify.bench.timing import Asked, Job, Measurement, Size, Spread, alternate
+
+__all__ = ["memory", "start_up", "verdicts"]
+
+VERIFIERS = Path(__file__).with_name("verifiers.py")
+
+
+def start_up(size: Size) -> Iterator[Measurement]:
+    """Seconds of the wall from the start of a process to its end."""
+    commands = {
+        "specverify --help": ([sys.executable, "-m", "specverify", "--help"], 0.4),
+        "import specverify": ([sys.executable, "-c", "import specverify"], 0.25),
+        "python alone": ([sys.executable, "-c", "pass"], None),
+    }
+    jobs = {name: _process(command) for name, (command, _) in commands.items()}
+    sides = {
+        name: Spread.of(values)
+        for name, values in alternate(jobs, size.runs, clock=time.perf_counter).items()
+    }
+    yield Measurement(
+        what="fresh processes",
+        unit="s",
+        sides=sides,
+        asked=[
+            _under(name, sides[name].median, mark)
+            for name, (_, mark) in commands.items()
+            if mark is not None
+        ],
+    )
+
+
+def verdicts(size: Size) -> Iterator[Measurement]:
+    """Seconds of the wall of whole audits through the command line."""
+    short = ["--mode", "statistical", "--budget", "20", "--gamma", "1"] if size.quick else []
+    marks = {"right": 20.0, "planted": 3.0}
+    jobs = {
+        name: _process([sys.executable, "-m", "specverify", "audit", f"{VERIFIERS}:{name}", *short])
+        for name in marks
+    }
+    found = alternate(jobs, 1 if size.quick else size.runs, clock=time.perf_counter)
+    sides = {name: Spread.of(values) for name, values in found.items()}
+    yield Measurement(
+        what=f"specverify audit verifiers.py:NAME {' '.join(short)}".rstrip(),
+        unit="s to the verdict",
+        sides=sides,
+        asked=[
+            _under(f"verdict on `{name}`", sides[name].median, mark)
+            for name, mark in marks.items()
+            if not size.quick
+        ],
+    )
+
+
+def memory(size: Size) -> Iterator[Measurement]:
+    """Peak resident memory of a process that audits at V = 50257, by calls of it."""
+    budgets = (20, 100) if size.quick else (1000, 20_000)
+    found = [_peak(calls) for calls in budgets]
+    (few, first), (many, last) = ((one["calls"], one["bytes"] / 1e9) for one in found)
+    worst, growth = max(first, last), last / first - 1
+    yield Measurement(
+        what="audit of `right` at V = 50257, gamma 1, statistical, in one process",
+        unit="GB at most",
+        sides={
+            f"{few:,} calls": Spread.of([first]),
+            f"{many:,} calls": Spread.of([last]),
+        },
+        asked=[
+            Asked("peak memory: under 1.5 GB", f"{worst:.2f} GB", worst < 1.5),
+            Asked(
+                "peak memory flat in the number of samples: within 10 %",
+                f"{growth:+.1%} with {many / few:.0f} times as many",
+                abs(growth) <= 0.1,
+            ),
+        ],
+    )
+
+
+def _peak(calls: int) -> dict[str, int]:
+    command = [sys.executable, "-m", "specverify.bench.peak", f"{VERIFIERS}:right", str(calls)]
+    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    found: dict[str, int] = json.loads(said)
+    return found
+
+
+def _under(name: str, seconds: float, mark: float) -> Asked:
+    return Asked(f"{name}: under {mark:g} s", f"{seconds:.2f} s", seconds < mark)
+
+
+def _process(command: list[str]) -> Job:
+    def run() -> None:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        # 1 is a failing check and 3 an open verdict, which are results.
+        if done.returncode not in (0, 1, 3):
+            raise RuntimeError(f"{' '.join(command)}: {done.stderr}")
+
+    return run
