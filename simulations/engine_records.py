@@ -97,7 +97,8 @@ def _cells(name: str, record: dict[str, Any]) -> list[str]:
         return [name, record["version"] or "-", "not run", *["-"] * 4, record["problem"], "-"]
     again = record.get("again")
     twice = "" if again is None else f" (again: {again['law']} and {again['efficiency']})"
-    found = "; ".join(finding["code"] for finding in record["findings"]) or "-"
+    found = "; ".join(finding["code"] for finding in record["findings"])
+    found = found or (record["headline"] if record["failing"] else "-")
     passes = next(iter(record["tokens_per_pass"].values()), None)
     return [
         name,
