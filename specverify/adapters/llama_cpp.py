@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from specverify.adapters.completions_api import completion_request
 from specverify.adapters.drafting import draft_law
 from specverify.adapters.gguf_files import read_vocabulary, write_gguf
 from specverify.adapters.references import TINY, pair_source
@@ -26,7 +27,7 @@ from specverify.models.law import ModelLaw
 from specverify.models.pairs import Pair, load_pair
 from specverify.warping import SamplingParams
 
-__all__ = ["MODES", "LlamaCppEngine", "completion_request"]
+__all__ = ["MODES", "LlamaCppEngine"]
 
 MODES = ("sample-and-match", "probabilistic", "ngram", "plain")
 """How drafts are made: the draft's most probable tokens, samples of it, n-grams, not at all."""
@@ -194,31 +195,6 @@ class LlamaCppEngine:
             file = Path(self._exact.target_source).parent / "tokenizer.json"
             write_gguf(model, path, read_vocabulary(file, model.vocab_size))
         return str(path)
-
-
-def completion_request(
-    prompt: Sequence[int], max_new_tokens: int, sampling: SamplingParams
-) -> dict[str, Any]:
-    """A request that spells out every sampling field: no default of the server creeps in.
-
-    Args:
-        prompt: Ids.
-        max_new_tokens: Length.
-        sampling: Temperature and filters; the server applies them in this library's order.
-    """
-    return {
-        "prompt": [int(token) for token in prompt],
-        "max_tokens": max_new_tokens,
-        "temperature": float(sampling.temperature),
-        "top_k": sampling.top_k or 0,
-        "top_p": 1.0 if sampling.top_p is None else float(sampling.top_p),
-        "min_p": 0.0 if sampling.min_p is None else float(sampling.min_p),
-        "samplers": ["temperature", "top_k", "top_p", "min_p"],
-        "repeat_penalty": 1.0,
-        "presence_penalty": 0.0,
-        "frequency_penalty": 0.0,
-        "logprobs": 1,  # brings the ids; the values are not used
-    }
 
 
 def _read(answer: dict[str, Any]) -> tuple[list[int], tuple[int, int]]:

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from specverify.adapters.completions_api import completion_request, counts_of, token_ids
 from specverify.adapters.drafting import DRAFTING, draft_law
-from specverify.adapters.openai_answers import counts_of, token_ids
 from specverify.adapters.openai_client import CompletionClient
 from specverify.adapters.references import load_reference
 from specverify.audit.forms import Completions, EngineInfo, TargetLaw
@@ -201,26 +201,10 @@ class OpenAIServer:
     def _request(
         self, prompt: Sequence[int], max_new_tokens: int, sampling: SamplingParams
     ) -> dict[str, Any]:
-        """Every sampling field spelled out, and ids asked for in each server's own words."""
-        return {
-            "model": self._model,
-            "prompt": [int(token) for token in prompt],
-            "max_tokens": max_new_tokens,
-            "temperature": float(sampling.temperature),
-            "top_k": sampling.top_k or 0,
-            "top_p": 1.0 if sampling.top_p is None else float(sampling.top_p),
-            "min_p": 0.0 if sampling.min_p is None else float(sampling.min_p),
-            "samplers": ["temperature", "top_k", "top_p", "min_p"],
-            "repeat_penalty": 1.0,
-            "repetition_penalty": 1.0,
-            "presence_penalty": 0.0,
-            "frequency_penalty": 0.0,
-            "ignore_eos": False,
-            "return_token_ids": True,
-            "return_tokens": True,
-            "logprobs": 1,
-            "stream": False,
-        }
+        """A request that asks for ids in each server's own words."""
+        asked = {"model": self._model, "return_token_ids": True, "return_tokens": True}
+        fields = {"repetition_penalty": 1.0, "ignore_eos": False, "stream": False}
+        return completion_request(prompt, max_new_tokens, sampling) | asked | fields
 
     def _counts(self, n: int) -> list[int]:
         size = self._per_request

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 import torch
 
-from specverify.adapters.openai_answers import counts_of, token_ids
+from specverify.adapters.completions_api import counts_of, token_ids
 from specverify.adapters.openai_server import OpenAIServer
 from specverify.audit.config import AuditConfig, Budget
 from specverify.audit.run import audit
@@ -43,19 +43,6 @@ needs_llama = pytest.mark.skipif(
     reason="xllamacpp is not installed: its wheels are for Linux on x86_64",
 )
 Fault = Callable[["Handler", dict[str, Any]], None]
-
-
-@pytest.fixture(scope="module")
-def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("pair")
-    for seed, name in enumerate(("target", "draft")):
-        generator = torch.Generator().manual_seed(seed)
-        model = GPTModel(5, 8, 2, 1, 32, generator=generator)
-        with torch.no_grad():
-            for parameter in model.parameters():
-                parameter.add_(torch.randn(parameter.shape, generator=generator), alpha=0.25)
-        save_gpt(model, place / name)
-    return place
 
 
 @pytest.fixture(scope="module")

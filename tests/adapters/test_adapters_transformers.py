@@ -17,9 +17,8 @@ from specverify.audit.forms import Engine, Form, TargetLaw
 from specverify.audit.targets import resolve
 from specverify.distributions import acceptance_rate
 from specverify.errors import InvalidInputError, MissingDependencyError
-from specverify.models.gpt import GPTModel
 from specverify.models.step import model_step
-from specverify.models.weights import load_gpt, save_gpt
+from specverify.models.weights import load_gpt
 from specverify.stats.goodness import pooled_chi_square
 from specverify.theory.block_law import block_law
 from specverify.theory.completion_law import completion_law
@@ -28,20 +27,6 @@ from specverify.warping import SamplingParams
 FALSE_ALARM = 1e-6  # of each statistical test below; all seeds are fixed
 PROMPT = [1, 4, 2]
 PLAIN = SamplingParams()
-
-
-@pytest.fixture(scope="module")
-def directory(tmp_path_factory):
-    """A pair of 5 tokens whose laws are far from uniform and from each other."""
-    place = tmp_path_factory.mktemp("pair")
-    for seed, name in enumerate(("target", "draft")):
-        generator = torch.Generator().manual_seed(seed)
-        model = GPTModel(5, 8, 2, 1, 32, generator=generator)
-        with torch.no_grad():
-            for parameter in model.parameters():
-                parameter.add_(torch.randn(parameter.shape, generator=generator), alpha=0.25)
-        save_gpt(model, place / name)
-    return place
 
 
 @pytest.fixture(scope="module")

@@ -1,13 +1,39 @@
-"""What a completion server answers: token ids wherever it puts them, and what it counts."""
+"""Completion servers: requests that leave nothing to defaults; ids and counts of answers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from specverify.errors import InvalidEmissionError
+from specverify.warping import SamplingParams
 
-__all__ = ["counts_of", "token_ids"]
+__all__ = ["completion_request", "counts_of", "token_ids"]
+
+
+def completion_request(
+    prompt: Sequence[int], max_new_tokens: int, sampling: SamplingParams
+) -> dict[str, Any]:
+    """A request that spells out every sampling field: no default of the server creeps in.
+
+    Args:
+        prompt: Ids.
+        max_new_tokens: Length.
+        sampling: Temperature and filters; the server applies them in this library's order.
+    """
+    return {
+        "prompt": [int(token) for token in prompt],
+        "max_tokens": max_new_tokens,
+        "temperature": float(sampling.temperature),
+        "top_k": sampling.top_k or 0,
+        "top_p": 1.0 if sampling.top_p is None else float(sampling.top_p),
+        "min_p": 0.0 if sampling.min_p is None else float(sampling.min_p),
+        "samplers": ["temperature", "top_k", "top_p", "min_p"],
+        "repeat_penalty": 1.0,
+        "presence_penalty": 0.0,
+        "frequency_penalty": 0.0,
+        "logprobs": 1,  # brings the ids; the values are not used
+    }
 
 
 def token_ids(choice: Mapping[str, Any]) -> list[int]:
