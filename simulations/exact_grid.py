@@ -51,6 +51,7 @@ def row_of(member: Member, cells: Sequence[Cell]) -> dict[str, Any]:
         "tolerance": member.tolerance,
         "largest_tv": max(result.tv for result, _ in seen),
         "paths": sum(result.paths for result, _ in seen),
+        "least_explored": min(result.explored for result, _ in seen),
         "seconds": round(time.process_time() - start, 1),
         "passed": worst.deviation < member.tolerance,
     }
@@ -109,14 +110,17 @@ def markdown(content: dict[str, Any]) -> str:
         "between the traced law and the zoo's enumeration (and closed form, where there is one),",
         f"below {AGREEMENT:g}. A traced loop decodes as many tokens as stay affordable, up to",
         "gamma + 2, with an end of sequence where gamma is odd and V > 2; the composed one always",
-        f"gamma + 1. Members run so far: {len(content['rows'])} of {content['members']}.",
+        "gamma + 1. Explored: the least probability of the paths followed in a cell; below 1, what",
+        "was found must nowhere exceed the expected law.",
+        f"Members run so far: {len(content['rows'])} of {content['members']}.",
         "",
-        "| member | role | cells | worst deviation | in | largest TV | paths | CPU s | |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| member | role | cells | worst deviation | in | largest TV | paths | explored | CPU s ||",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     lines += [
         f"| {row['member']} | {row['role']} | {row['cells']} | {row['worst_deviation']:.1e} | "
-        f"{row['worst_cell']} | {row['largest_tv']:.3f} | {row['paths']} | {row['seconds']} | "
+        f"{row['worst_cell']} | {row['largest_tv']:.3f} | {row['paths']} | "
+        f"{row.get('least_explored', 1.0):.3g} | {row['seconds']} | "
         f"{'passed' if row['passed'] else 'FAILED'} |"
         for row in content["rows"]
     ]
