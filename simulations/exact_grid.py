@@ -120,11 +120,15 @@ def markdown(content: dict[str, Any]) -> str:
     lines += [
         f"| {row['member']} | {row['role']} | {row['cells']} | {row['worst_deviation']:.1e} | "
         f"{row['worst_cell']} | {row['largest_tv']:.3f} | {row['paths']} | "
-        f"{row.get('least_explored', 1.0):.3g} | {row['seconds']} | "
+        f"{_explored(row)} | {row['seconds']} | "
         f"{'passed' if row['passed'] else 'FAILED'} |"
         for row in content["rows"]
     ]
     return "\n".join(lines) + "\n"
+
+
+def _explored(row: dict[str, Any]) -> str:
+    return f"{row['least_explored']:.3g}" if "least_explored" in row else "not recorded"
 
 
 def main(arguments: list[str] | None = None) -> dict[str, Any]:

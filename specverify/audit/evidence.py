@@ -177,10 +177,12 @@ def fit_p_value(statistic: float, dof: int) -> float:
 
 
 def tolerant_p_value(stratum: Stratum, tolerance: float, *, sharing: int = 1) -> float:
-    """Bound on the p-value of "the law lies within ``tolerance`` of the cells' law".
+    """Bound on the p-value of "every draw's law lies within ``tolerance`` of its own".
 
-    Whatever the true law, the empirical one lies ``sqrt(cells / n) / 2`` from it on average, and
-    above that by more than ``slack`` with probability ``exp(-2 n slack**2)`` (bounded differences).
+    Draws may depend on those before. Couple each with one that follows the cells' law and is
+    independent of the past: they differ with probability ``tolerance`` at most. The coupled ones
+    lie ``sqrt(cells / n) / 2`` from their law on average; half of the slack is left to them
+    (bounded differences) and half to the number of draws that differ.
 
     Args:
         stratum: Counts and the cells' law.
@@ -197,8 +199,8 @@ def tolerant_p_value(stratum: Stratum, tolerance: float, *, sharing: int = 1) ->
     if not n:
         return 1.0
     distance = 0.5 * float(np.abs(stratum.counts / n - stratum.probs).sum())
-    slack = distance - tolerance - 0.5 * math.sqrt(len(stratum.probs) / n)
-    return math.exp(-2 * n * max(0.0, slack) ** 2 / sharing)
+    slack = distance - tolerance - 0.5 * math.sqrt(sharing * len(stratum.probs) / n)
+    return min(1.0, 2 * math.exp(-n * max(0.0, slack) ** 2 / (2 * sharing)))
 
 
 def tolerant_detectable_tv(
@@ -219,8 +221,8 @@ def tolerant_detectable_tv(
     """
     if not n:
         return 1.0
-    slack = sum(math.sqrt(sharing * math.log(1 / tail) / (2 * n)) for tail in (level, 1 - power))
-    return min(1.0, tolerance + 0.5 * math.sqrt(cells / n) + slack)
+    slack = sum(math.sqrt(2 * sharing * math.log(2 / tail) / n) for tail in (level, 1 - power))
+    return min(1.0, tolerance + 0.5 * math.sqrt(sharing * cells / n) + slack)
 
 
 def entropy_threshold(level: float, dof: int) -> float:
