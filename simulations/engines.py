@@ -145,8 +145,19 @@ def _pip(pip: Path, python: Path, *arguments: str) -> None:
     subprocess.run([*command, "install", "-q", *pinned, *arguments], check=True)
 
 
-def write(records: dict[str, dict[str, Any]], out: Path) -> None:
-    """Both reports, engines in the order of the table."""
+def read(out: Path) -> dict[str, dict[str, Any]]:
+    """The records that exist."""
+    report = out / "engines.json"
+    records: dict[str, dict[str, Any]] = json.loads(report.read_text()) if report.exists() else {}
+    return records
+
+
+def write(name: str, found: dict[str, Any], out: Path) -> None:
+    """Add a record to both reports, engines in the order of the table.
+
+    What other runs have written meanwhile is read again and kept.
+    """
+    records = read(out) | {name: found}
     ordered = {entry.name: records[entry.name] for entry in ENGINES if entry.name in records}
     out.mkdir(parents=True, exist_ok=True)
     (out / "engines.json").write_text(json.dumps(ordered, indent=1) + "\n")
@@ -162,18 +173,16 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=ROOT / "reports" / "engines")
     options = parser.parse_args(arguments)
     folder = options.folder.resolve()
-    report = options.out / "engines.json"
-    records: dict[str, dict[str, Any]] = json.loads(report.read_text()) if report.exists() else {}
+    records = read(options.out)
     for entry in ENGINES:
         wanted = not options.only or {entry.name, entry.environment} & set(options.only)
         kept = entry.name in records and "problem" not in records[entry.name]
         if not wanted or (kept and not options.again):
             continue
         print(f"==> {entry.name}", file=sys.stderr, flush=True)
-        records[entry.name] = record(entry, folder)
-        said = records[entry.name].get("problem") or records[entry.name]["headline"]
-        print(f"    {said}", file=sys.stderr, flush=True)
-        write(records, options.out)
+        found = record(entry, folder)
+        print(f"    {found.get('problem') or found['headline']}", file=sys.stderr, flush=True)
+        write(entry.name, found, options.out)
 
 
 if __name__ == "__main__":
