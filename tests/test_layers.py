@@ -14,7 +14,7 @@ PACKAGE = ROOT / "specverify"
 
 # From the ground up; names on one line are neighbours that may not import each other.
 LAYERS = [
-    {"results", "errors", "_arrays"},
+    {"results", "errors", "_arrays", "_memory"},
     {"distributions"},
     {"warping"},
     {"theory"},

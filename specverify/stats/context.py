@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaln
 
+from specverify._memory import keep_freed_memory
 from specverify.errors import InvalidInputError
 from specverify.stats._check import Floats, Ints, as_counts, as_probs, check_rng
 from specverify.stats.bets import RESERVE, log_wealth
@@ -78,6 +79,7 @@ class ContextBets:
     ) -> None:
         if not 0 <= tolerance < 1:
             raise InvalidInputError("tolerance", f"must lie in [0, 1), got {tolerance}")
+        keep_freed_memory()
         self._law = as_probs("target_probs", target_probs)
         draft = None if draft_probs is None else as_probs("draft_probs", draft_probs)
         laws = {
@@ -114,7 +116,7 @@ class ContextBets:
             InvalidInputError: If the counts do not fit.
         """
         seen = as_counts("counts", counts, self.vocab_size)
-        occurred = np.flatnonzero(seen)
+        occurred = np.flatnonzero(seen > 0)
         impossible = int(seen[occurred][self._law[occurred] == 0].sum())
         bets = self._log_e(seen, occurred)
         proven = impossible > 0 and self._tolerance == 0
@@ -207,10 +209,9 @@ class ContextBets:
     def _shares(self, bets: Floats, n: int, impossible: int) -> dict[str, float]:
         weighted = bets + np.log(self._weights)
         known, other = np.split(weighted, [len(self._named.weights)])
-        by_name = {
-            name: float(np.logaddexp.reduce(known[self._named.owners == index]))
-            for index, name in enumerate(self._named.names)
-        }
+        totals = np.full(len(self._named.names), -np.inf)
+        np.logaddexp.at(totals, self._named.owners, known)
+        by_name = dict(zip(self._named.names, totals.tolist(), strict=True))
         unknown = float(np.logaddexp.reduce(other, initial=-np.inf))
         if impossible and not self._tolerance:
             # The other bets say nothing on these tokens; a leak of unknown rate, spread evenly

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import logsumexp
 
 __all__ = ["UNKNOWN", "Naming", "name_alternative", "posterior_shares"]
 
@@ -40,7 +39,7 @@ def posterior_shares(log_weights: Mapping[str, float]) -> dict[str, float]:
     values = np.array(list(log_weights.values()), dtype=np.float64)
     if not np.any(values > -np.inf):
         return {**dict.fromkeys(log_weights, 0.0), UNKNOWN: 1.0}
-    shares = np.exp(values - logsumexp(values))
+    shares = np.exp(values - np.logaddexp.reduce(values))
     return dict(zip(log_weights, shares.tolist(), strict=True))
 
 

@@ -59,7 +59,7 @@ def standard_partitions(target_probs: Floats, draft_probs: Floats | None) -> lis
     if draft_probs is not None:
         partitions.append(_by_sign(target_probs, draft_probs))
         both = target_probs + draft_probs
-        share = np.divide(target_probs, both, out=np.zeros(len(both)), where=both > 0)
+        share = target_probs / (both if support == len(both) else np.where(both > 0, both, 1.0))
         along = _Along(target_probs, share, support)
         partitions.append(along.partition("target/draft", _RATIO_CELLS))
     if support > _ID_CELLS:
@@ -80,7 +80,9 @@ class _Along:
         # sorted in linear time. Whatever the order, the cells stay valid.
         keys = (score.astype(np.float32).view(np.uint32) >> np.uint32(14)).astype(np.uint16)
         # Impossible tokens go last, behind possible ones whose score rounds to zero.
-        keys = np.where(probs > 0, np.uint16(0xFFFE) - keys, np.uint16(0xFFFF))
+        keys = np.uint16(0xFFFE) - keys
+        if support < len(probs):
+            keys[probs == 0] = 0xFFFF
         order = np.argsort(keys, kind="stable")
         self._ranks = np.empty(len(probs), dtype=np.int32)
         self._ranks[order] = np.arange(len(probs), dtype=np.int32)

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from specverify._memory import keep_freed_memory
 from specverify.errors import InvalidInputError
 from specverify.stats._check import Floats, Ints, as_probs
 
@@ -71,6 +72,7 @@ def view_tokens(
         Rosenblatt (1952), Annals of Mathematical Statistics 23(3), for the transform; Czado,
         Gneiting and Held (2009), Biometrics 65(4), section 2, for intervals instead of points.
     """
+    keep_freed_memory()
     target = as_probs("target_probs", target_probs)
     if target.ndim != 2:
         raise InvalidInputError("target_probs", f"needs two axes, got shape {target.shape}")
