@@ -34,10 +34,14 @@ class RowOfBatch:
         rows: Blocks in a batch.
         reads: Whether to look at what comes back; without, the row is returned as it is, so that
             a tracer sees which of its values anybody looks at.
+        place: Row of the block itself; by its drafts when None.
     """
 
-    def __init__(self, target: Target, *, rows: int = _ROWS, reads: bool = True) -> None:
+    def __init__(
+        self, target: Target, *, rows: int = _ROWS, reads: bool = True, place: int | None = None
+    ) -> None:
         self._target, self._rows, self._reads = target, rows, reads
+        self._place = place
         self._ragged = takes(target.implementation, _LENGTHS)
 
     def __call__(
@@ -46,7 +50,7 @@ class RowOfBatch:
         """Verify one block; arguments and results are those of a block verifier."""
         xp = namespace(target_probs)
         vocab = target_probs.shape[-1]
-        own = int(draft_tokens.sum()) % self._rows
+        own = int(draft_tokens.sum()) % self._rows if self._place is None else self._place
         turns = [(row - own) % self._rows for row in range(self._rows)]
         nearer = (target_probs[:-1] + draft_probs) / 2
         scored = [nearer if turn else draft_probs for turn in turns]
@@ -83,9 +87,14 @@ def as_block_verifier(target: Target, *, traced: bool = False) -> Target:
     return replace(target, form=Form.VERIFY, implementation=batch, generator="generator")
 
 
-def as_traced_verifier(target: Target) -> Target:
-    """The target for a tracer: what it returns is not looked at here."""
-    batch = RowOfBatch(target, rows=_TRACED_ROWS, reads=False)
+def as_traced_verifier(target: Target, *, place: int | None = None) -> Target:
+    """The target for a tracer: what it returns is not looked at here.
+
+    Args:
+        target: A batched verifier.
+        place: Row of the block itself among the two; by its drafts when None.
+    """
+    batch = RowOfBatch(target, rows=_TRACED_ROWS, reads=False, place=place)
     return replace(target, form=Form.VERIFY, implementation=batch, generator="generator")
 
 

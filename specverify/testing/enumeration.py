@@ -6,10 +6,11 @@ import functools
 import inspect
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from specverify._arrays import FloatArray
+from specverify.audit.batches import as_traced_verifier
 from specverify.audit.config import Budget
 from specverify.audit.targets import Target
 from specverify.exact.blocks import ExactCheck, check_exact
@@ -22,6 +23,8 @@ from specverify.testing.options import EXACT_GAMMAS, Options
 __all__ = ["CaseResult", "Enumeration", "Purse", "enumerate_cases", "positional"]
 
 _DTYPES = ("float64", "float32")
+# Cases of a batch of two.
+_COMPANY, _COMPANY_GAMMAS = ("plain", "zeros in draft", "rows by context"), (1,)
 _NO_CHANCE = 1e-9
 
 
@@ -133,6 +136,8 @@ def enumerate_cases(target: Target, options: Options, purse: Purse) -> Enumerati
                 break  # code written for float32 rows raises on the first case already
         else:
             break
+    if options.form == "batched":
+        results += _in_company(target, options, dtype, purse)
     return Enumeration(results=tuple(results), dtype=dtype)
 
 
@@ -177,6 +182,20 @@ def _block(
     if not (_refuses(check) and dtype == "float64"):
         confirm_exceptions(check, block_trial(target, case, form, dtype), target)
     return CaseResult(name=case.name, rows=case.rows, check=check)
+
+
+def _in_company(target: Target, options: Options, dtype: str, purse: Purse) -> Iterator[CaseResult]:
+    """A batch of two: what leaks from row to row shows in no batch of one.
+
+    The other row multiplies the paths, so that blocks of one draft alone are looked at.
+    """
+    single = replace(options, form="verify")
+    for place in (0, 1):
+        pair = as_traced_verifier(target, place=place)
+        for case in block_cases(_COMPANY_GAMMAS):
+            if case.name.startswith(_COMPANY):
+                beside = replace(case, name=f"{case.name} in row {place} of two")
+                yield _block(pair, single, (beside, dtype), purse)
 
 
 def _refuses(check: ExactCheck) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any
@@ -119,30 +118,12 @@ class Evidence:
         )
 
     def _run(self, config: AuditConfig) -> AuditResult:
-        return audit(_in_form(self.target, self.options), config=config, seed=self.options.seed)
+        return audit(self.target.implementation, config=config, seed=self.options.seed)
 
     def _settings(self) -> dict[str, Any]:
         return {
-            "form": self.options.audit_form,
+            "form": Form(self.options.form),
             "framework": self.target.framework,
             "mode": "statistical",
             "isolation": "inline",
         }
-
-
-def _in_form(target: Target, options: Options) -> Callable[..., Any]:
-    """The implementation as it is sampled: a batched one takes batches of one block."""
-    function: Callable[..., Any] = target.implementation
-    if options.form != "batched":
-        return function
-
-    @functools.wraps(function)
-    def verify(target_probs: Any, draft_probs: Any, draft_tokens: Any, generator: Any) -> Any:
-        given = target_probs[None], draft_probs[None], draft_tokens[None]
-        keywords = {} if target.generator in (None, "*") else {str(target.generator): generator}
-        returned = function(*given, *([generator] if target.generator == "*" else []), **keywords)
-        emitted = returned[0] if isinstance(returned, tuple) else returned
-        return [token for token in emitted[0].tolist() if token >= 0]
-
-    del verify.__wrapped__
-    return verify

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from specverify.audit.config import Budget
-from specverify.audit.forms import Form, Framework
+from specverify.audit.forms import Framework
 from specverify.errors import InvalidInputError
 
 __all__ = ["EXACT_GAMMAS", "Options"]
@@ -57,11 +57,6 @@ class Options:
     def limits(self) -> Budget:
         """The budget, read."""
         return Budget() if self.budget is None else Budget.parse(self.budget)
-
-    @property
-    def audit_form(self) -> Form:
-        """Form in which samples are drawn: a batched verifier is called with batches of one."""
-        return Form.DECODE if self.form == "decode" else Form.VERIFY
 
 
 def _one_of(argument: str, value: str, allowed: tuple[str, ...]) -> None:

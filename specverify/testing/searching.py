@@ -26,7 +26,7 @@ class Search:
     Attributes:
         counterexample: The smallest case found, or None.
         cases: Cases drawn at most; 0 where no search was made.
-        why_not: Why none was made, else the empty string.
+        why_not: Why none was made or found, where there is more to say than the number of cases.
     """
 
     counterexample: Counterexample | None = None
@@ -64,4 +64,6 @@ def search(evidence: Evidence, dtype: str) -> Search:
         )
     except MissingDependencyError as error:
         return Search(why_not=str(error))
-    return Search(counterexample=found, cases=_EXAMPLES)
+    alone = options.form == "batched" and found is None
+    why_not = f"none of {_EXAMPLES} drawn batches of one deviates" if alone else ""
+    return Search(counterexample=found, cases=_EXAMPLES, why_not=why_not)

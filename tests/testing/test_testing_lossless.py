@@ -58,6 +58,23 @@ def test_other_forms_pass(form: str, code: Any) -> None:
     assert (report.mode, report.tv < 1e-12) == ("exact", True)
 
 
+def test_what_leaks_from_row_to_row_is_seen() -> None:
+    leaking = kernels.residual_of_first_row
+    with pytest.raises(NotLosslessError, match="in row 1 of two") as caught:
+        assert_lossless(leaking, form="batched", framework="numpy", gammas=[1])
+    assert "none of 60 drawn batches of one deviates" in str(caught.value)
+
+
+def test_samples_of_a_batched_verifier_are_batches() -> None:
+    leaking = kernels.opaque_residual_of_first_row
+    with pytest.raises(NotLosslessError, match="not enumerated: cannot be traced"):
+        assert_lossless(leaking, form="batched", framework="numpy", gammas=[2])
+    fine = assert_lossless(
+        verify_blocks, form="batched", framework="numpy", gammas=[2], mode="statistical"
+    )
+    assert (fine.mode, 0.005 < fine.tv <= 0.05) == ("statistical", True)
+
+
 def test_a_failure_tells_all() -> None:
     with pytest.raises(NotLosslessError) as caught:
         assert_lossless(kernels.from_target)

@@ -102,3 +102,24 @@ def _uniform(rng: Any) -> float:
 
 def _invert(law: Any, rng: Any) -> int:
     return int(np.searchsorted(np.cumsum(law)[:-1], _uniform(rng), side="right"))
+
+
+def residual_of_first_row(targets: Any, drafts: Any, tokens: Any, rng: Any) -> Any:
+    """Right in a batch of one; in others every row is corrected from the first row's residual."""
+    emitted = np.full((len(tokens), targets.shape[1]), -1)
+    for row, block in enumerate(tokens):
+        for place, token in enumerate(block):
+            if rng.random() >= targets[row, place, token] / drafts[row, place, token]:
+                law = np.maximum(targets[0, place] - drafts[0, place], 0)
+                break
+            emitted[row, place] = token
+        else:
+            place, law = len(block), targets[row, -1]
+        emitted[row, place] = rng.choice(len(law), p=law / law.sum())
+    return emitted
+
+
+def opaque_residual_of_first_row(targets: Any, drafts: Any, tokens: Any, rng: Any) -> Any:
+    """The same, from raw bits that the tracer does not follow."""
+    hidden = np.random.Generator(type(rng.bit_generator)(int(rng.bit_generator.random_raw())))
+    return residual_of_first_row(targets, drafts, tokens, hidden)
