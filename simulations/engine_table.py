@@ -66,6 +66,17 @@ def _library(package: str, form: str, *more: str) -> EngineEntry:
     )
 
 
+def _litgpt(form: str) -> EngineEntry:
+    return EngineEntry(
+        name=f"LitGPT {form}",
+        environment="litgpt",
+        package="litgpt",
+        requirements=("litgpt==0.5.13",),
+        target="litgpt",
+        options=("--form", form),
+    )
+
+
 _LLAMA = ("xllamacpp==2026.10.11549", "gguf==0.19.0", "httpx==0.28.1")
 
 ENGINES = (
@@ -92,6 +103,8 @@ ENGINES = (
     _library("specdec", "verify"),
     _library("mini-infer", "decode"),
     _library("sequential-speculative-decoding", "decode"),
+    _litgpt("verify"),
+    _litgpt("decode"),
     EngineEntry(
         name="vLLM rejection sampler",
         environment="vllm",

@@ -10,6 +10,8 @@ from specverify.audit.targets import register
 register("transformers", Form.VERIFY, "specverify.adapters.transformers:speculative_sampling")
 register("transformers", Form.GENERATE, "specverify.adapters.transformers:TransformersEngine")
 register("llama-cpp", Form.GENERATE, "specverify.adapters.llama_cpp:LlamaCppEngine")
+register("mlx-lm", Form.GENERATE, "specverify.adapters.mlx_lm:MlxLmEngine")
+register("openvino-genai", Form.GENERATE, "specverify.adapters.openvino_genai:OpenVinoGenAIEngine")
 register("http", Form.GENERATE, "specverify.adapters.openai_server:OpenAIServer")
 register("samples", Form.GENERATE, "specverify.adapters.recorded_engine:RecordedSamples")
 
@@ -24,4 +26,8 @@ register("naive-speculate", Form.VERIFY, f"{_SMALL}:NaiveSpeculate")
 register("specdec", Form.VERIFY, f"{_SMALL}:Specdec")
 register("mini-infer", Form.DECODE, f"{_LOOPS}:MiniInfer")
 register("sequential-speculative-decoding", Form.DECODE, f"{_LOOPS}:SequentialSpeculativeDecoding")
+register("litgpt", Form.DECODE, "specverify.adapters.litgpt:LitGPT")
+register("litgpt", Form.VERIFY, "specverify.adapters.litgpt:LitGPTRound")
 register("vllm-rejection-sampler", Form.BATCHED, "specverify.adapters.vllm:VllmRejectionSampler")
+_VLLM_V2 = "specverify.adapters.vllm_v2:VllmRejectionSamplerV2"
+register("vllm-rejection-sampler-v2", Form.BATCHED, _VLLM_V2)

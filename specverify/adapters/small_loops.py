@@ -12,10 +12,9 @@ import torch
 from torch import Tensor
 
 from specverify.adapters.loading import load_module
+from specverify.adapters.step_models import Step, StepRows
 
 __all__ = ["MiniInfer", "SequentialSpeculativeDecoding"]
-
-Step = Callable[[Tensor], Tensor]
 
 
 class MiniInfer:
@@ -32,7 +31,7 @@ class MiniInfer:
         self, prompt: Tensor, target_step: Step, draft_step: Step, gamma: int, max_new_tokens: int
     ) -> Tensor:
         """New ids, prompt excluded."""
-        target, draft = _Rows(target_step), _Rows(draft_step)
+        target, draft = StepRows(target_step), StepRows(draft_step)
         models = (lambda ids: (target(ids), None)), (lambda ids: (draft(ids), None))
 
         def run(ids: Tensor) -> list[int]:
@@ -56,7 +55,7 @@ class SequentialSpeculativeDecoding:
         self, prompt: Tensor, target_step: Step, draft_step: Step, gamma: int, max_new_tokens: int
     ) -> Tensor:
         """New ids, prompt excluded."""
-        target, draft = _Rows(target_step), _Rows(draft_step)
+        target, draft = StepRows(target_step), StepRows(draft_step)
         heat = {"draft_temperature": 1.0, "target_temperature": 1.0}
 
         def run(ids: Tensor) -> list[int]:
@@ -65,22 +64,6 @@ class SequentialSpeculativeDecoding:
             return list(longer[0, ids.shape[1] :].tolist())
 
         return _rounds(run, prompt, max_new_tokens)
-
-
-class _Rows:
-    """Logits of every position of a text, each computed once by a step function."""
-
-    def __init__(self, step: Step) -> None:
-        self._step = step
-        self._known: dict[tuple[int, ...], Tensor] = {}
-
-    def __call__(self, ids: Tensor) -> Tensor:
-        text = tuple(ids[0].tolist())
-        for end in range(1, len(text) + 1):
-            if text[:end] not in self._known:
-                self._known[text[:end]] = self._step(ids[0, :end]).log()
-        rows = [self._known[text[:end]] for end in range(1, len(text) + 1)]
-        return torch.stack(rows)[None]
 
 
 def _rounds(run: Callable[[Tensor], list[int]], prompt: Tensor, length: int) -> Tensor:

@@ -5,7 +5,9 @@
                                         where no smaller case was found
 ``scenario``                            scenario on which the deviation was seen first
 ``form``, ``framework``, ``dtype``      of the verifier, and of the arrays handed to it
-``target_weights``, ``draft_weights``   whole weights of the rows (counterexamples)
+``target_weights``, ``draft_weights``   whole weights of the rows (counterexamples); of a loop, a
+                                        row for each token before
+``gamma``, ``max_new_tokens``           what a loop was asked for
 ``target_probs``, ``draft_probs``       the rows, ``(gamma + 1, vocab)`` and ``(gamma, vocab)``,
                                         where they depend on the position alone
 ``tv``, ``position``                    what was found on a counterexample; enumerating the rows
@@ -16,6 +18,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any, cast
 
 from specverify.audit.exact_record import GATE
@@ -25,9 +28,10 @@ from specverify.audit.observer import Observer
 from specverify.audit.scenarios import Scenario
 from specverify.audit.tally import Tally
 from specverify.audit.targets import Target
-from specverify.audit.tracing import handed_dtype, watched
+from specverify.audit.tracing import handed_dtype, watched, watched_loop
 from specverify.errors import SpecVerifyError
 from specverify.exact.calling import Framework, VerifyForm
+from specverify.exact.loop_search import find_loop_counterexample
 from specverify.exact.search import find_counterexample, snippet_of
 
 __all__ = ["scenario_case", "search_tally", "smallest_case"]
@@ -48,7 +52,7 @@ def smallest_case(target: Target, scenario: Scenario, observer: Observer) -> dic
     """Search for a case of few tokens and drafts; bounded, and the same every time.
 
     Args:
-        target: A block verifier, one block at a time or batched (in batches of one).
+        target: A block verifier, one block at a time or batched (in batches of one), or a loop.
         scenario: Where a deviation was seen.
         observer: Told of every call.
 
@@ -56,8 +60,7 @@ def smallest_case(target: Target, scenario: Scenario, observer: Observer) -> dic
         The case, or None where none was found.
     """
     if scenario.form is Form.DECODE:
-        return None
-
+        return _smallest_loop(target, scenario, observer)
     try:
         found = find_counterexample(
             watched(target, observer),
@@ -87,6 +90,32 @@ def smallest_case(target: Target, scenario: Scenario, observer: Observer) -> dic
     }
 
 
+def _smallest_loop(target: Target, scenario: Scenario, observer: Observer) -> dict[str, Any] | None:
+    call = _call(target)
+    try:
+        found = find_loop_counterexample(
+            watched_loop(target, observer),
+            binding=_binding(target, "decode"),
+            framework=call["framework"],
+            dtype=call["dtype"],
+            tolerance=GATE,
+            max_examples=_EXAMPLES,
+            max_cases=_CASES,
+            max_paths=_PATHS,
+        )
+    except SpecVerifyError:
+        return None
+    if found is None:
+        return None
+    case = {"kind": "counterexample", "scenario": scenario.name} | asdict(found)
+    return call | {key: _listed(value) for key, value in case.items()}
+
+
+def _listed(value: Any) -> Any:
+    """Weights as lists, as JSON gives them back."""
+    return [list(row) for row in value] if isinstance(value, tuple) else value
+
+
 def scenario_case(target: Target, scenario: Scenario) -> dict[str, Any]:
     """The scenario itself as a case."""
     case: dict[str, Any] = _call(target) | {"kind": "scenario", "scenario": scenario.name}
@@ -107,18 +136,19 @@ def _call(target: Target) -> dict[str, Any]:
     }
 
 
-def _binding(target: Target) -> str:
-    """A statement after which ``verify`` is the implementation."""
+def _binding(target: Target, called: str = "verify") -> str:
+    """A statement after which ``called`` is the implementation."""
     if target.spec is None:
         function = target.implementation
         module, name = function.__module__, getattr(function, "__qualname__", "")
         if name.isidentifier():
-            return f"from {module} import {name} as verify"
-        return f"verify = ...  # {target.name}, as it was handed over"
+            return f"from {module} import {name} as {called}"
+        return f"{called} = ...  # {target.name}, as it was handed over"
     where, _, name = target.spec.rpartition(":")
     if where and not where.endswith(".py") and name.isidentifier():
-        return f"from {where} import {name} as verify"
+        return f"from {where} import {name} as {called}"
     return (
+        "from specverify.audit.forms import Form\n"
         "from specverify.audit.targets import resolve\n"
-        f"verify = resolve({target.spec!r}).implementation"
+        f"{called} = resolve({target.spec!r}, form=Form.{target.form.name}).implementation"
     )

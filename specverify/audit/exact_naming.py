@@ -38,10 +38,10 @@ def _told(
     if not fits:
         text = f"{known.text}; its law is that of no known bug"
         return replace(check, diagnosis=replace(known, text=text))
-    from specverify.bugs.matching import stage_of
+    from specverify.bugs import ZOO
 
-    stage = stage_of(fits[0])
-    others = f" (and with {', '.join(fits[1:])})" if fits[1:] else ""
+    stage = str(ZOO[fits[0]].stage)
+    others = f" (and with {', '.join(fits[1:])})" if fits[1:] else f" ({ZOO[fits[0]].mathematics})"
     return replace(
         check,
         diagnosis=Diagnosis(

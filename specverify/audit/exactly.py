@@ -19,7 +19,7 @@ import numpy as np
 
 from specverify.audit.chains import Chain
 from specverify.audit.confirming import LEVEL, confirm
-from specverify.audit.decoding import EOS
+from specverify.audit.decoding import EOS, prompt_of
 from specverify.audit.exact_record import (
     BIASED,
     DISCARDED,
@@ -36,7 +36,13 @@ from specverify.audit.scenarios import Scenario
 from specverify.audit.schemes import STANDARD
 from specverify.audit.tally import Tally
 from specverify.audit.targets import Target, takes
-from specverify.audit.tracing import handed_dtype, paths_expected, trace, traced_length
+from specverify.audit.tracing import (
+    handed_dtype,
+    paths_expected,
+    tabular_pair,
+    trace,
+    traced_length,
+)
 from specverify.errors import SpecVerifyError
 from specverify.exact.blocks import ExactCheck
 from specverify.exact.law import ExactLaw
@@ -47,7 +53,7 @@ Draw: TypeAlias = Callable[[int], tuple[Tally, list[tuple[int, ...]]]]
 
 _MOST_EXPECTED, _MOST_PATHS, _SECONDS = 6_000, 8_000, 4.0
 _GLANCE_VOCAB, _GLANCE_PATHS, _GLANCE_SECONDS = 64, 400, 1.0
-_NAMING_PATHS = 100
+_NAMING_PATHS, _NAMING_LOOP_PATHS = 100, 300
 _LEAST_MASS = 1e-18
 """Paths less likely than this are left out: a loop that chance alone ends has such for ever."""
 
@@ -185,13 +191,37 @@ def _length_tv(law: ExactLaw, scenario: Scenario) -> float | None:
 
 def _fits(law: ExactLaw, scenario: Scenario) -> tuple[str, ...] | None:
     """Known bugs with this law, where their own laws are quickly enumerated."""
-    quick = paths_expected(scenario) <= _NAMING_PATHS and law.unexplored_mass <= GATE
-    if scenario.form is Form.DECODE or scenario.chain.contexts > 1 or not quick:
+    if law.unexplored_mass > GATE:
+        return None
+    if scenario.form is Form.DECODE:
+        return _fitting_loops(law, scenario)
+    if paths_expected(scenario) > _NAMING_PATHS or scenario.chain.contexts > 1:
         return None
     from specverify.bugs.matching import FoundLaw, fitting_bugs
 
     target, draft = first_rows(scenario.chain, scenario.gamma)
     return tuple(fitting_bugs([FoundLaw(target, draft, law.probabilities)]))
+
+
+def _fitting_loops(law: ExactLaw, scenario: Scenario) -> tuple[str, ...] | None:
+    if paths_expected(scenario) > _NAMING_LOOP_PATHS:
+        return None
+    from specverify.bugs.matching import fitting_loops
+    from specverify.bugs.scenes import Scene
+
+    models = scenario.models or scenario.chain
+    target, draft = tabular_pair(models)
+    scene = Scene(
+        name=scenario.name,
+        target_next=target.next_probs,
+        draft_next=draft.next_probs,
+        gamma=scenario.gamma,
+        length=traced_length(scenario),
+        vocab_size=scenario.vocab_size,
+        eos_token_id=scenario.eos,
+        prompt=tuple(prompt_of(scenario)),
+    )
+    return tuple(fitting_loops(scene, law.probabilities))
 
 
 def first_rows(chain: Chain, gamma: int) -> tuple[Any, Any]:

@@ -22,7 +22,16 @@ from specverify.exact.scenario import BlockScenario
 from specverify.exact.tape import refuse
 from specverify.models.tabular import TabularModel
 
-__all__ = ["block_scenario", "handed_dtype", "paths_expected", "trace", "traced_length", "watched"]
+__all__ = [
+    "block_scenario",
+    "handed_dtype",
+    "paths_expected",
+    "tabular_pair",
+    "trace",
+    "traced_length",
+    "watched",
+    "watched_loop",
+]
 
 _LONGEST_LOOP = 2_500
 
@@ -87,6 +96,18 @@ def watched(target: Target, observer: Observer) -> Callable[..., Any]:
     return verify
 
 
+def watched_loop(target: Target, observer: Observer) -> Callable[..., Any]:
+    """A decoder as a function that returns its tokens alone, and whose calls are watched."""
+
+    def decode(
+        prompt: Any, target_step: Any, draft_step: Any, gamma: int, length: int, generator: Any
+    ) -> Any:
+        asked = (prompt, target_step, draft_step, gamma, length)
+        return _in_time(observer, lambda: invoke(target, asked, generator))[0]
+
+    return decode
+
+
 def _in_time(observer: Observer, call: Callable[[], Any]) -> tuple[Any, Any]:
     """What a call returns; one that does not come back is refused: the tracer may be to blame."""
     observer.begin((0,))
@@ -127,7 +148,7 @@ def _trace_loop(
 
     return judge_completions(
         enumerate_law(run, order="best", **budget),
-        _model(models),
+        tabular_pair(models)[0],
         prompt=prompt,
         length=length,
         eos_token_id=scenario.eos,
@@ -135,8 +156,11 @@ def _trace_loop(
     )
 
 
-def _model(models: Chain) -> TabularModel:
-    return TabularModel(models.target[0].reshape((models.vocab_size,) * (models.order + 1)))
+def tabular_pair(models: Chain) -> tuple[TabularModel, TabularModel]:
+    """Target and draft of a decode scenario, whose rows are the same at every position."""
+    shape = (models.vocab_size,) * (models.order + 1)
+    target, draft = (side[0].reshape(shape) for side in (models.target, models.draft))
+    return TabularModel(target), TabularModel(draft)
 
 
 def _support(rows: Any) -> int:

@@ -31,6 +31,7 @@ class Scene:
         length: Length of the completions whose law is compared.
         vocab_size: Size of the vocabulary.
         eos_token_id: Token that ends a completion, if any.
+        prompt: Ids before the completion.
     """
 
     name: str
@@ -40,11 +41,12 @@ class Scene:
     length: int
     vocab_size: int
     eos_token_id: int | None = None
+    prompt: tuple[int, ...] = PROMPT
 
     def request(self) -> Request:
         """The scene as a decoder is asked for it; rows are computed once."""
         return Request(
-            prompt=PROMPT,
+            prompt=self.prompt,
             target_next=cache(self.target_next),
             draft_next=cache(self.draft_next),
             gamma=self.gamma,

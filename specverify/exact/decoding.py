@@ -26,6 +26,7 @@ def exact_decode_law(
     gamma: int,
     max_new_tokens: int,
     framework: Framework = "torch",
+    dtype: str = "float64",
     **budget: Any,
 ) -> ExactLaw:
     """Exact law of the tokens that a decode loop returns.
@@ -39,6 +40,7 @@ def exact_decode_law(
         gamma: Drafts in an iteration, at least 1.
         max_new_tokens: Tokens to ask for, at least 1.
         framework: Arrays and generator to hand over.
+        dtype: Floating dtype of the rows that the step functions give.
         budget: Options of :func:`enumerate_law`.
 
     Returns:
@@ -52,7 +54,7 @@ def exact_decode_law(
     if target.vocab_size != draft.vocab_size:
         raise InvalidInputError("draft", f"vocabulary of {draft.vocab_size}")
     generator = (traced_generator(framework),) if takes_generator(decode, 5) else ()
-    steps = _step(target, framework), _step(draft, framework)
+    steps = _step(target, framework, dtype), _step(draft, framework, dtype)
 
     def run() -> Any:
         start = _tokens(prompt, framework)
@@ -147,13 +149,17 @@ def judge_completions(
     return judge(law, row, length=length, valid=valid, tolerance=tolerance)
 
 
-def _step(model: NextTokenModel, framework: Framework) -> Callable[[Any], Any]:
+def _step(model: NextTokenModel, framework: Framework, dtype: str) -> Callable[[Any], Any]:
     """A step function that gives a copy of the row after the tokens so far."""
+
+    def row(tokens: Any) -> Any:
+        return np.array(model.next_probs(tokens.tolist()), dtype=dtype)
+
     if framework == "numpy":
-        return lambda tokens: np.array(model.next_probs(np.asarray(tokens).tolist()))
+        return lambda tokens: row(np.asarray(tokens))
     import torch
 
-    return lambda tokens: torch.from_numpy(np.array(model.next_probs(tokens.tolist())))
+    return lambda tokens: torch.from_numpy(row(tokens))
 
 
 def _tokens(prompt: Sequence[int], framework: Framework) -> Any:

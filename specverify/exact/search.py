@@ -6,20 +6,29 @@ import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from specverify._arrays import FloatArray
 from specverify.errors import MissingDependencyError
-from specverify.exact.blocks import check_exact
+from specverify.exact.blocks import ExactCheck, check_exact
 from specverify.exact.calling import Framework, VerifyForm
 from specverify.exact.scenario import BlockScenario
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
-__all__ = ["Counterexample", "find_counterexample", "snippet_of"]
+__all__ = [
+    "Counterexample",
+    "Judged",
+    "find_counterexample",
+    "normalised",
+    "smallest",
+    "snippet_of",
+    "weighted_row",
+]
 
 _LARGEST_WEIGHT = 10
 
@@ -45,12 +54,12 @@ class Counterexample:
     @property
     def target_probs(self) -> FloatArray:
         """Target rows, shape ``(gamma + 1, vocab)``."""
-        return _normalised(self.target_weights)
+        return normalised(self.target_weights)
 
     @property
     def draft_probs(self) -> FloatArray:
         """Draft rows, shape ``(gamma, vocab)``."""
-        return _normalised(self.draft_weights)
+        return normalised(self.draft_weights)
 
 
 def find_counterexample(
@@ -96,13 +105,19 @@ def find_counterexample(
         MissingDependencyError: If Hypothesis is not installed.
     """
     options: dict[str, Any] = {"form": form, "framework": framework, "dtype": dtype}
-    judged = _Judged(verify, options | {"tolerance": tolerance} | budget, max_cases)
+
+    def check(case: Any) -> ExactCheck:
+        scenario = BlockScenario.from_rows(normalised(case[0]), normalised(case[1]))
+        return check_exact(verify, scenario, tolerance=tolerance, **options, **budget)
+
+    judged = Judged(check, max_cases)
     sizes = [(v, g) for v in range(2, max_vocab + 1) for g in range(1, max_gamma + 1)]
     sizes.sort(key=lambda size: (size[0] * (2 * size[1] + 1), size))  # weights to write down
     for size in sizes:
-        case = _smallest(judged, size, math.ceil(max_examples / len(sizes)), seed)
+        case = smallest(judged, partial(_cases, *size), math.ceil(max_examples / len(sizes)), seed)
         if case is not None:
             found = judged.check(case)
+            assert found.position is not None
             name, imported = _imported(verify)
             return Counterexample(
                 target_weights=case[0],
@@ -116,17 +131,17 @@ def find_counterexample(
     return None
 
 
-class _Judged:
-    """Whether cases deviate; each is enumerated once, and none once the allowance is spent."""
+class Judged:
+    """Whether cases deviate; each is enumerated once, and none once the allowance is spent.
 
-    def __init__(self, verify: Callable[..., Any], options: dict[str, Any], allowance: int) -> None:
-        self._verify, self._options, self._allowance = verify, options, allowance
+    Args:
+        check: The exact verdict on a case.
+        allowance: Cases to enumerate.
+    """
+
+    def __init__(self, check: Callable[[Any], ExactCheck], allowance: int) -> None:
+        self.check, self._allowance = check, allowance
         self._known: dict[Any, bool] = {}
-
-    def check(self, case: Any) -> Any:
-        """The exact verdict on a case."""
-        scenario = BlockScenario.from_rows(_normalised(case[0]), _normalised(case[1]))
-        return check_exact(self._verify, scenario, **self._options)
 
     def deviates(self, case: Any) -> bool:
         """Whether its law is surely not the target's; a case beyond the allowance counts as right,
@@ -138,7 +153,14 @@ class _Judged:
         return self._known[case]
 
 
-def _smallest(judged: _Judged, size: tuple[int, int], examples: int, seed: int) -> Any:
+def smallest(
+    judged: Judged, cases: Callable[[], SearchStrategy[Any]], examples: int, seed: int
+) -> Any:
+    """The smallest of the cases drawn that deviates, shrunk, or None.
+
+    Raises:
+        MissingDependencyError: If Hypothesis is not installed.
+    """
     try:
         import hypothesis
         from hypothesis.errors import NoSuchExample
@@ -154,7 +176,7 @@ def _smallest(judged: _Judged, size: tuple[int, int], examples: int, seed: int) 
     )
     try:
         return hypothesis.find(
-            _cases(*size), judged.deviates, settings=settings, random=random.Random(seed)
+            cases(), judged.deviates, settings=settings, random=random.Random(seed)
         )
     except NoSuchExample:
         return None
@@ -163,15 +185,22 @@ def _smallest(judged: _Judged, size: tuple[int, int], examples: int, seed: int) 
 def _cases(vocab: int, gamma: int) -> SearchStrategy[Any]:
     from hypothesis import strategies as st
 
-    weight = st.integers(0, _LARGEST_WEIGHT)
-    row = st.tuples(*[weight] * vocab).filter(any)
+    row = weighted_row(vocab)
     return st.tuples(st.tuples(*[row] * (gamma + 1)), st.tuples(*[row] * gamma))
 
 
-def _normalised(weights: Any) -> FloatArray:
+def weighted_row(vocab: int) -> SearchStrategy[Any]:
+    """Rows of whole weights, at least one of them positive."""
+    from hypothesis import strategies as st
+
+    return st.tuples(*[st.integers(0, _LARGEST_WEIGHT)] * vocab).filter(any)
+
+
+def normalised(weights: Any) -> FloatArray:
+    """Rows of whole weights as probabilities, whatever stands in front of the last axis."""
     rows = np.asarray(weights, dtype=np.float64)
-    normalised: FloatArray = rows / rows.sum(axis=-1, keepdims=True)
-    return normalised
+    whole: FloatArray = rows / rows.sum(axis=-1, keepdims=True)
+    return whole
 
 
 def snippet_of(rows: tuple[Any, Any], name: str, **found: Any) -> str:

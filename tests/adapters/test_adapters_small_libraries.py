@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from specverify.adapters import small_libraries, small_loops
+from specverify.adapters.step_models import StepRows
 from specverify.audit.targets import resolve
 from specverify.errors import MissingDependencyError
 
@@ -68,7 +69,7 @@ def test_rows_of_a_text_come_from_its_prefixes() -> None:
         seen.append(ids.tolist())
         return TARGET[len(ids) - 1]
 
-    rows = small_loops._Rows(step)
+    rows = StepRows(step)
     logits = rows(torch.tensor([[1, 2, 0]]))
     torch.testing.assert_close(logits[0].exp(), TARGET)
     rows(torch.tensor([[1, 2]]))

@@ -8,6 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from specverify.audit.exact_record import BIASED, GATE, LARGE, LOSSLESS, OPEN, ExactRecord
+from specverify.audit.forms import Form
 from specverify.audit.scenarios import Scenario
 from specverify.audit.suites import AnyScenario
 from specverify.audit.tally import Tally
@@ -57,7 +58,7 @@ def check_exact(scenario: AnyScenario, tally: Tally, terms: Terms, *, only: bool
         n=record.n,
         tv=_interval(record) if told else None,
         message=_message(record, only=only),
-        diagnosis=_diagnosis(record) if verdict is Verdict.FAIL else None,
+        diagnosis=_diagnosis(record, scenario) if verdict is Verdict.FAIL else None,
         replay=terms.replay(scenario.name),
         case=tally.cases.get("counterexample"),
     )
@@ -127,9 +128,10 @@ def _tokens(count: int) -> str:
     return "one token alone" if count == 1 else f"{count} tokens"
 
 
-def _diagnosis(record: ExactRecord) -> Diagnosis:
+def _diagnosis(record: ExactRecord, scenario: AnyScenario) -> Diagnosis:
     if record.exceptions:
         message, mass = next(iter(record.exceptions.items()))
         return Diagnosis(text=f"it raises with probability {mass:.4g}: {message}")
-    where = "" if record.position is None else f" at position {record.position} of the block"
+    text = "completion" if scenario.form is Form.DECODE else "block"
+    where = "" if record.position is None else f" at position {record.position} of the {text}"
     return Diagnosis(text=f"the law breaks{where}", position=record.position)

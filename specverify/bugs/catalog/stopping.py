@@ -117,7 +117,8 @@ FIRST_TOKEN_LOST = Bug(
     name="first_token_lost",
     kind=Kind.DECODE,
     stage=Stage.STOPPING,
-    mathematics="the first new token conditions the others and is not returned",
+    mathematics="the first new token conditions the others and is not returned: the right law, "
+    "shifted by one",
     expected_check="first marginal",
     reference="litgpt#2307",
     callable=StagedDecoder(cut=_first_token_lost),
