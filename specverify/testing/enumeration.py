@@ -16,7 +16,7 @@ from specverify.audit.targets import Target
 from specverify.exact.blocks import ExactCheck, check_exact
 from specverify.exact.calling import Framework, VerifyForm
 from specverify.exact.decoding import check_exact_decode
-from specverify.testing.cases import BlockCase, block_cases, decode_cases
+from specverify.testing.cases import BlockCase, DecodeCase, block_cases, decode_cases
 from specverify.testing.confirm import block_trial, confirm_exceptions, decode_trial
 from specverify.testing.options import EXACT_GAMMAS, Options
 
@@ -36,11 +36,13 @@ class CaseResult:
         name: Name of the case.
         rows: Target and draft rows where they depend on the position alone, else None.
         check: The exact verdict, with the law that was found.
+        loop: What a decoder was asked for; None for blocks.
     """
 
     name: str
     rows: tuple[FloatArray, FloatArray] | None
     check: ExactCheck
+    loop: DecodeCase | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,4 +219,4 @@ def _decodes(target: Target, options: Options, purse: Purse) -> Iterator[CaseRes
         )
         purse.spend(check.law.paths)
         confirm_exceptions(check, decode_trial(target, case), target)
-        yield CaseResult(name=case.name, rows=None, check=check)
+        yield CaseResult(name=case.name, rows=None, check=check, loop=case)

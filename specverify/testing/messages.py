@@ -40,7 +40,8 @@ def diagnosis(law: Enumeration) -> str:
     if raising.exceptions:
         message = next(iter(raising.exceptions))
         return f"it raises, with probability up to {raising.exception_mass:.4g}: {message}"
-    where = f"the law breaks at position {law.position} of the block (from 0)"
+    of = "completion" if law.results[0].loop is not None else "block"
+    where = f"the law breaks at position {law.position} of the {of} (from 0)"
     bugs = known_bugs(law.results)
     if not bugs:
         return f"{where}; its law is that of no known bug"

@@ -25,11 +25,15 @@ def known_bugs(results: Sequence[CaseResult]) -> list[str]:
     """Known bugs whose exact law is the one found, on every case with short blocks.
 
     Args:
-        results: Enumerated cases; those with rows by context are left out.
+        results: Enumerated cases; of blocks, those with rows by context are left out.
 
     Returns:
         Names of the zoo, in its order.
     """
+    loops = [result for result in results if result.loop is not None]
+    if loops:
+        fits = [_fitting_loops(result) for result in loops]
+        return [name for name in fits[0] if all(name in fitting for fitting in fits)]
     from specverify.bugs.matching import FoundLaw, fitting_bugs
 
     return fitting_bugs(
@@ -39,6 +43,24 @@ def known_bugs(results: Sequence[CaseResult]) -> list[str]:
             if result.rows is not None and len(result.rows[1]) <= _LONGEST
         ]
     )
+
+
+def _fitting_loops(result: CaseResult) -> list[str]:
+    from specverify.bugs.matching import fitting_loops
+    from specverify.bugs.scenes import Scene
+
+    case = result.loop
+    assert case is not None
+    scene = Scene(
+        name=case.name,
+        target_next=case.target.next_probs,
+        draft_next=case.draft.next_probs,
+        gamma=case.gamma,
+        length=case.max_new_tokens,
+        vocab_size=case.target.vocab_size,
+        prompt=case.prompt,
+    )
+    return fitting_loops(scene, result.check.law.probabilities)
 
 
 def command(implementation: Callable[..., Any], options: Options) -> str | None:
