@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from specverify.errors import InvalidEmissionError
 from specverify.warping import SamplingParams
 
-__all__ = ["completion_request", "counts_of", "token_ids"]
+__all__ = ["completion_request", "counts_of", "spaced_seeds", "token_ids"]
 
 
 def completion_request(
@@ -34,6 +36,18 @@ def completion_request(
         "frequency_penalty": 0.0,
         "logprobs": 1,  # brings the ids; the values are not used
     }
+
+
+def spaced_seeds(seed: int, count: int, stride: int) -> list[int]:
+    """Seeds at least ``stride`` apart: servers give choice ``i`` of a request the seed plus ``i``.
+
+    Args:
+        seed: Source of them.
+        count: How many.
+        stride: Choices of one request.
+    """
+    blocks = np.random.SeedSequence(seed).generate_state(count, np.uint32) // (2 * stride)
+    return [int(block) * stride for block in blocks]
 
 
 def token_ids(choice: Mapping[str, Any]) -> list[int]:
@@ -66,8 +80,9 @@ def counts_of(answer: Mapping[str, Any]) -> tuple[int, int] | None:
     if len(answer["choices"]) != 1:
         return None  # the counters are the request's and not the choice's
     timings = answer.get("timings")
-    if isinstance(timings, Mapping) and "draft_n" in timings:  # llama-server
-        return int(timings.get("draft_n_accepted", 0)), int(timings["draft_n"])
+    if isinstance(timings, Mapping) and "predicted_n" in timings:  # llama-server
+        # It leaves the counts out where nothing was drafted.
+        return int(timings.get("draft_n_accepted", 0)), int(timings.get("draft_n", 0))
     metrics = (answer.get("metrics") or {}).get("speculative_decoding")
     if isinstance(metrics, Mapping):  # vLLM
         return int(metrics["num_accepted_draft_tokens"]), int(metrics["num_draft_tokens"])

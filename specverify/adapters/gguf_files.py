@@ -63,13 +63,16 @@ def read_vocabulary(tokenizer_file: Path | None, vocab_size: int) -> Vocabulary:
     return Vocabulary(tokens, merges)
 
 
-def write_gguf(model: GPTModel, path: Path, vocabulary: Vocabulary) -> None:
+def write_gguf(
+    model: GPTModel, path: Path, vocabulary: Vocabulary, *, eos: int | None = None
+) -> None:
     """Write a model in float32.
 
     Args:
         model: What to write.
         path: The file.
         vocabulary: As many tokens as the model has.
+        eos: Which of its tokens ends a text; by default one that it never emits.
 
     Raises:
         InvalidInputError: If the vocabulary has another size.
@@ -81,7 +84,7 @@ def write_gguf(model: GPTModel, path: Path, vocabulary: Vocabulary) -> None:
         )
     writer = _library().GGUFWriter(path, "gpt2")
     _write_shape(writer, model)
-    _write_vocabulary(writer, vocabulary)
+    _write_vocabulary(writer, vocabulary, eos)
     for name, values in _tensors(model).items():
         writer.add_tensor(name, np.ascontiguousarray(values, dtype=np.float32))
     writer.write_header_to_file()
@@ -100,7 +103,7 @@ def _write_shape(writer: Any, model: GPTModel) -> None:
     writer.add_file_type(0)  # all float32
 
 
-def _write_vocabulary(writer: Any, vocabulary: Vocabulary) -> None:
+def _write_vocabulary(writer: Any, vocabulary: Vocabulary, eos: int | None) -> None:
     count = len(vocabulary.tokens)
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("default")
@@ -108,7 +111,7 @@ def _write_vocabulary(writer: Any, vocabulary: Vocabulary) -> None:
     writer.add_token_types([_NORMAL] * count + [_CONTROL])
     writer.add_token_merges(list(vocabulary.merges))
     writer.add_bos_token_id(count)
-    writer.add_eos_token_id(count)
+    writer.add_eos_token_id(count if eos is None else eos)
 
 
 def _tensors(model: GPTModel) -> dict[str, NDArray[np.float32]]:

@@ -1,14 +1,14 @@
 """llama.cpp in this process, through package xllamacpp: draft model, probabilistic, n-gram.
 
-The server inside the wheel is driven by its own completion handler. The reference law is our
-float64 evaluation of the weights that the GGUF files were written from, never a probability that
-llama.cpp reports: those of speculated tokens are all one.
+The reference law is our float64 evaluation of the weights that the GGUF files were written from,
+never a probability that llama.cpp reports: those of speculated tokens are all one.
 """
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -16,24 +16,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from specverify.adapters.completions_api import completion_request
+from specverify.adapters import llama_faults
+from specverify.adapters.completions_api import completion_request, spaced_seeds
 from specverify.adapters.drafting import draft_law
 from specverify.adapters.gguf_files import read_vocabulary, write_gguf
+from specverify.adapters.llama_process import DRAFT_MODES, MODES, Answer, Launch, LlamaProcess
 from specverify.adapters.references import TINY, pair_source
 from specverify.audit.forms import Completions, EngineInfo, TargetLaw
-from specverify.errors import ImplementationRaisedError, InvalidInputError, MissingDependencyError
+from specverify.errors import InvalidEmissionError, InvalidInputError
 from specverify.models.gpt import GPTModel
 from specverify.models.law import ModelLaw
 from specverify.models.pairs import Pair, load_pair
 from specverify.warping import SamplingParams
 
-__all__ = ["MODES", "LlamaCppEngine"]
-
-MODES = ("sample-and-match", "probabilistic", "ngram", "plain")
-"""How drafts are made: the draft's most probable tokens, samples of it, n-grams, not at all."""
+__all__ = ["LlamaCppEngine", "check_drafting", "in_rows"]
 
 _TOLERANCE = 2e-3
 """Total variation that float32 with tabulated GELU may make from float64."""
+
+_MOST_SLOTS = 64
 
 
 class LlamaCppEngine:
@@ -43,12 +44,17 @@ class LlamaCppEngine:
         pair: ``"tiny"``, or what :func:`specverify.models.pairs.load_pair` takes; GPT-2 layout.
         draft: Which draft; the pair's default one by default.
         gamma: Drafted tokens in a pass, at least 1.
-        mode: One of :data:`MODES`.
+        mode: One of :data:`specverify.adapters.llama_process.MODES`.
         p_min: Least draft probability at which drafting goes on, in [0, 1).
+        match: Tokens that a repeat has in common with the end of the text, for n-grams.
+        slots: Completions that are decoded side by side, 1 to 64.
+        eos: Id that ends a completion; none by default.
         port: Port on loopback at which the server listens, too; any free one by default.
+        wrong: One of :data:`specverify.adapters.llama_faults.FAULTS`: a deliberately wrong setting.
 
     Raises:
-        InvalidInputError: If a setting is out of its range, or a model is no GPT-2.
+        InvalidInputError: If a setting is out of its range, a model is no GPT-2, or llama.cpp
+            refuses the draft.
         MissingDependencyError: If xllamacpp or gguf is not installed.
     """
 
@@ -60,44 +66,60 @@ class LlamaCppEngine:
         gamma: int = 4,
         mode: str = "sample-and-match",
         p_min: float = 0.0,
+        match: int = 1,
+        slots: int = 1,
+        eos: int | None = None,
         port: int = 0,
+        wrong: str | None = None,
     ) -> None:
-        if gamma < 1:
-            raise InvalidInputError("gamma", f"must be at least 1, got {gamma}")
-        if mode not in MODES:
-            raise InvalidInputError("mode", f"must be one of {', '.join(MODES)}; got {mode!r}")
+        check_drafting(gamma, mode, slots)
         if not 0 <= p_min < 1:
             raise InvalidInputError("p_min", f"must lie in [0, 1), got {p_min}")
-        library = _library()
+        if wrong is not None and wrong not in llama_faults.FAULTS:
+            known = ", ".join(llama_faults.FAULTS)
+            raise InvalidInputError("wrong", f"must be one of {known}; got {wrong!r}")
         self._exact: Pair = load_pair(pair_source(pair), draft=draft, dtype="float64")
-        self._name, self._gamma, self._mode, self._p_min = str(pair), gamma, mode, p_min
+        size = self._exact.target.vocab_size
+        if eos is not None and not 0 <= eos < size:
+            raise InvalidInputError("eos", f"must be an id below {size}, got {eos}")
+        self._name, self._mode, self._eos, self._wrong = str(pair), mode, eos, wrong
         self._folder = tempfile.TemporaryDirectory(prefix="specverify-gguf-")
-        self._server = library.Server(self._params(library, port))
+        started = llama_faults.launched_mode(wrong, mode)
+        launch = Launch(
+            target=self._write("target", self._exact.target),
+            draft=self._write("draft", self._exact.draft) if started in DRAFT_MODES else None,
+            mode=started,
+            context=self._exact.target.max_length,
+            gamma=gamma,
+            p_min=p_min,
+            match=match,
+            slots=slots,
+            port=port,
+        )
+        self._process = LlamaProcess(launch)
 
     @property
     def address(self) -> str:
         """Where the server listens; its completions are under ``/v1``."""
-        return str(self._server.listening_address)
+        return self._process.address
 
     def describe(self) -> EngineInfo:
         """Version, pair and mode."""
-        drafting = self._mode in ("sample-and-match", "probabilistic")
+        launch = self._process.launch
+        known = self._mode in DRAFT_MODES and not launch.p_min and self._eos is None
+        details = {"pair": self._name, "mode": self._mode, "n_max": launch.gamma}
+        details |= {"p_min": launch.p_min, "match": launch.match, "slots": launch.slots}
         return EngineInfo(
             name="llama.cpp server (xllamacpp)",
             version=metadata.version("xllamacpp"),
             randomness="own generator, a seed a request",
             declared="lossless",
             vocab_size=self._exact.target.vocab_size,
-            gamma=self._gamma if drafting and not self._p_min else None,
+            gamma=launch.gamma if known else None,
             prefill_emits=True,
             tolerance=_TOLERANCE,
             quick=self._name == TINY,
-            details={
-                "pair": self._name,
-                "mode": self._mode,
-                "n_max": self._gamma,
-                "p_min": self._p_min,
-            },
+            details=details | {"eos": self._eos, "wrong": self._wrong},
         )
 
     def sample(
@@ -108,7 +130,7 @@ class LlamaCppEngine:
         sampling: SamplingParams,
         seed: int,
     ) -> Completions:
-        """Generate completions one after the other, each under a seed of its own.
+        """Generate completions, as many side by side as there are slots, each under its own seed.
 
         Args:
             prompt: Ids, at least one.
@@ -120,19 +142,21 @@ class LlamaCppEngine:
         Returns:
             The completions with what the server counts. It counts no passes: every pass emits its
             accepted drafts and one token more, so that they are tokens less accepted drafts.
+
+        Raises:
+            InvalidEmissionError: If a completion is short though nothing ended it.
         """
-        request = completion_request(prompt, max_new_tokens, sampling)
-        tokens = np.full((n, max_new_tokens), -1, np.int64)
-        counts = np.zeros((n, 2), np.int64)
-        seeds = np.random.SeedSequence(seed).generate_state(n, np.uint32)
-        for row in range(n):
-            answer = self._server.handle_completions(request | {"seed": int(seeds[row])})
-            ids, counts[row] = _read(answer)
-            tokens[row, : len(ids)] = ids[:max_new_tokens]
-        passes = (tokens >= 0).sum(axis=1) - counts[:, 0]
-        return Completions(
-            tokens=tokens, accepted=counts[:, 0], drafted=counts[:, 1], passes=passes
-        )
+        sent = llama_faults.sent_settings(self._wrong, sampling)
+        request = completion_request(prompt, max_new_tokens, sent)
+        slots = self._process.launch.slots
+        starts = range(0, n, slots)
+        seeds = spaced_seeds(seed, len(starts), slots)
+        answers: list[Answer] = []
+        for start, first in zip(starts, seeds, strict=True):
+            answers += self._process.complete(request | {"seed": first}, min(slots, n - start))
+        found = in_rows(answers, max_new_tokens, counted=self._mode != "plain")
+        # Drafts that were accepted behind an end are counted too: passes cannot be told then.
+        return found if self._eos is None else replace(found, passes=None)
 
     def reference(self) -> TargetLaw:
         """The target's law, from our float64 evaluation of the same weights."""
@@ -146,7 +170,7 @@ class LlamaCppEngine:
         Returns:
             Shape ``(n, length, vocab)``; None for n-grams, and where nothing is drafted.
         """
-        if self._mode not in ("sample-and-match", "probabilistic"):
+        if self._mode not in DRAFT_MODES:
             return None
         drafting = "ten-best" if self._mode == "probabilistic" else "greedy"
         law = ModelLaw(self._exact.draft)  # type: ignore[arg-type]
@@ -162,54 +186,54 @@ class LlamaCppEngine:
             raise InvalidInputError("pair", f"{self._exact.name} has no tokeniser")
         return self._exact.tokenizer.encode(text)
 
-    def _params(self, library: Any, port: int) -> Any:
-        params = library.CommonParams()
-        if port:
-            params.port = port
-        params.model.path = self._write("target", self._exact.target)
-        params.n_ctx, params.n_parallel = self._exact.target.max_length, 1
-        params.warmup = False
-        params.verbosity = 0
-        for cpu in (params.cpuparams, params.cpuparams_batch):
-            cpu.n_threads = 1
-        speculative, kinds = params.speculative, library.common_speculative_type
-        if self._mode == "ngram":
-            speculative.types = [kinds.COMMON_SPECULATIVE_TYPE_NGRAM_SIMPLE]
-        elif self._mode != "plain":
-            speculative.types = [kinds.COMMON_SPECULATIVE_TYPE_DRAFT_SIMPLE]
-            self._set_draft(speculative.draft)
-        return params
-
-    def _set_draft(self, draft: Any) -> None:
-        draft.mparams.path = self._write("draft", self._exact.draft)
-        draft.n_max, draft.n_min, draft.p_min = self._gamma, 0, self._p_min
-        draft.probabilistic = self._mode == "probabilistic"
-        for cpu in (draft.cpuparams, draft.cpuparams_batch):
-            cpu.n_threads = 1
-
     def _write(self, name: str, model: Any) -> str:
         if not isinstance(model, GPTModel):
             raise InvalidInputError("pair", f"its {name} is no GPT-2 that can be written as GGUF")
         path = Path(self._folder.name) / f"{name}.gguf"
-        if not path.is_file():
-            file = Path(self._exact.target_source).parent / "tokenizer.json"
-            write_gguf(model, path, read_vocabulary(file, model.vocab_size))
+        tokens = Path(self._exact.target_source).parent / "tokenizer.json"
+        vocabulary = read_vocabulary(tokens, model.vocab_size)
+        if name == "draft":
+            model = llama_faults.with_other_rows(self._wrong, model)
+            vocabulary = llama_faults.with_other_words(self._wrong, vocabulary)
+        write_gguf(model, path, vocabulary, eos=self._eos)
         return str(path)
 
 
-def _read(answer: dict[str, Any]) -> tuple[list[int], tuple[int, int]]:
-    """Ids, accepted and drafted tokens of one answer."""
-    if "choices" not in answer:
-        raise ImplementationRaisedError(f"the server answered {answer}")
-    content = answer["choices"][0]["logprobs"]["content"]
-    timings = answer.get("timings", {})
-    ids = [int(token["id"]) for token in content]
-    return ids, (int(timings.get("draft_n_accepted", 0)), int(timings.get("draft_n", 0)))
+def check_drafting(gamma: int, mode: str, slots: int) -> None:
+    """Refuse settings that llama.cpp cannot be started with.
+
+    Raises:
+        InvalidInputError: If one is out of its range.
+    """
+    if gamma < 1:
+        raise InvalidInputError("gamma", f"must be at least 1, got {gamma}")
+    if mode not in MODES:
+        raise InvalidInputError("mode", f"must be one of {', '.join(MODES)}; got {mode!r}")
+    if not 1 <= slots <= _MOST_SLOTS:
+        raise InvalidInputError("slots", f"must lie in [1, {_MOST_SLOTS}], got {slots}")
 
 
-def _library() -> Any:
-    try:
-        import xllamacpp
-    except ImportError as error:
-        raise MissingDependencyError("xllamacpp", "llama-cpp") from error
-    return xllamacpp
+def in_rows(answers: Sequence[Answer], length: int, *, counted: bool) -> Completions:
+    """Completions of equal length, padded with -1.
+
+    Args:
+        answers: What the server said.
+        length: Tokens that were asked for.
+        counted: Whether drafts are to be expected, so that their counts mean something.
+
+    Raises:
+        InvalidEmissionError: If a completion is short though nothing ended it.
+    """
+    tokens = np.full((len(answers), length), -1, np.int64)
+    for row, answer in enumerate(answers):
+        if len(answer.tokens) < length and not answer.ended:
+            raise InvalidEmissionError(
+                f"asked for {length} tokens, got {len(answer.tokens)} and no end of the text"
+            )
+        tokens[row, : len(answer.tokens)] = answer.tokens[:length]
+    if not counted:
+        return Completions(tokens=tokens)
+    accepted = np.array([answer.accepted for answer in answers], dtype=np.int64)
+    drafted = np.array([answer.drafted for answer in answers], dtype=np.int64)
+    passes = (tokens >= 0).sum(axis=1) - accepted
+    return Completions(tokens=tokens, accepted=accepted, drafted=drafted, passes=passes)

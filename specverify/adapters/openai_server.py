@@ -12,7 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from specverify.adapters.completions_api import completion_request, counts_of, token_ids
+from specverify.adapters.completions_api import (
+    completion_request,
+    counts_of,
+    spaced_seeds,
+    token_ids,
+)
 from specverify.adapters.drafting import DRAFTING, draft_law
 from specverify.adapters.openai_client import CompletionClient
 from specverify.adapters.references import load_reference
@@ -152,7 +157,7 @@ class OpenAIServer:
     ) -> Completions:
         prompt, n, max_new_tokens, sampling = wanted
         asked = self._counts(n)
-        seeds = _spaced_seeds(seed, len(asked), self._per_request)
+        seeds = spaced_seeds(seed, len(asked), self._per_request)
         body = self._request(prompt, max_new_tokens, sampling)
         answers = client.complete(
             [body | {"n": count, "seed": s} for count, s in zip(asked, seeds, strict=True)]
@@ -217,12 +222,6 @@ class OpenAIServer:
 
 def _root(url: str) -> str:
     return url.removesuffix("/v1")
-
-
-def _spaced_seeds(seed: int, count: int, stride: int) -> list[int]:
-    """Seeds at least ``stride`` apart: some servers give choice ``i`` the seed plus ``i``."""
-    blocks = np.random.SeedSequence(seed).generate_state(count, np.uint32) // (2 * stride)
-    return [int(block) * stride for block in blocks]
 
 
 def _choices(answer: dict[str, Any], count: int, max_new_tokens: int) -> list[list[int]]:

@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
+from specverify.adapters.completions_api import completion_request, spaced_seeds
 from specverify.adapters.gguf_files import Vocabulary, read_vocabulary, write_gguf
-from specverify.adapters.llama_cpp import LlamaCppEngine
+from specverify.adapters.llama_cpp import LlamaCppEngine, in_rows
+from specverify.adapters.llama_process import NGRAM_MODES, Answer
 from specverify.audit.config import AuditConfig, Budget
 from specverify.audit.explanations import draft_variants, expected_passes
 from specverify.audit.run import audit
 from specverify.audit.targets import resolve
-from specverify.errors import InvalidInputError, MissingDependencyError
+from specverify.errors import InvalidEmissionError, InvalidInputError, MissingDependencyError
 from specverify.models.law import ModelLaw
 from specverify.models.pairs import load_model, load_pair, shipped_directory
 from specverify.models.tiny import write_tiny_pair
@@ -106,12 +108,70 @@ def test_an_audit_fails_another_temperature(monkeypatch: pytest.MonkeyPatch) -> 
     assert audit("llama-cpp", config=config).summary.law is Verdict.FAIL
 
 
-def test_n_grams_and_plain_decoding_have_no_draft_law() -> None:
-    for mode in ("ngram", "plain"):
-        engine = LlamaCppEngine(mode=mode)
-        drawn = engine.sample(PROMPT, 2, 6, PLAIN, seed=0)
-        assert engine.draft_probs(PROMPT, drawn.tokens, PLAIN) is None
-        assert drawn.tokens.shape == (2, 6)
+@pytest.mark.parametrize("mode", NGRAM_MODES)
+def test_n_grams_draft_where_texts_repeat(mode: str) -> None:
+    engine = LlamaCppEngine(mode=mode, slots=4)
+    drawn = engine.sample([3, 1, 4] * 5, 60, 12, PLAIN, seed=0)
+    assert engine.draft_probs(PROMPT, drawn.tokens, PLAIN) is None
+    assert drawn.accepted is not None
+    assert drawn.drafted is not None
+    assert drawn.drafted.sum() > 0
+    assert (drawn.accepted <= drawn.drafted).all()
+
+
+def test_plain_decoding_counts_no_drafts() -> None:
+    engine = LlamaCppEngine(mode="plain")
+    drawn = engine.sample(PROMPT, 2, 6, PLAIN, seed=0)
+    assert engine.draft_probs(PROMPT, drawn.tokens, PLAIN) is None
+    assert drawn.drafted is None
+    assert (drawn.tokens >= 0).all()
+
+
+@pytest.mark.parametrize("mode", ["probabilistic", "plain"])
+def test_slots_side_by_side_say_what_each_says_alone(mode: str) -> None:
+    together = LlamaCppEngine(mode=mode, slots=6)
+    side_by_side = together.sample(PROMPT, 6, 16, PLAIN, seed=5)
+    request = completion_request(PROMPT, 16, PLAIN)
+    alone = LlamaCppEngine(mode=mode)._process
+    (first,) = spaced_seeds(5, 1, 6)
+    answers = [alone.complete(request | {"seed": first + row}, 1)[0] for row in range(6)]
+    assert side_by_side.tokens.tolist() == [answer.tokens for answer in answers]
+    assert len({tuple(answer.tokens) for answer in answers}) == 6
+
+
+def test_an_end_inside_a_block_of_drafts_ends_the_text() -> None:
+    end, n = 7, 300
+    engine = LlamaCppEngine(mode="probabilistic", gamma=3, slots=6, eos=end)
+    drawn = engine.sample(PROMPT, n, 12, PLAIN, seed=2)
+    lengths = (drawn.tokens >= 0).sum(axis=1)
+    for row, length in zip(drawn.tokens, lengths, strict=True):
+        assert end not in row[: length - 1]
+        assert length == 12 or row[length - 1] == end
+    assert n / 20 < (lengths < 12).sum() < n
+    assert drawn.accepted is not None
+    assert drawn.accepted[lengths < 12].sum() > 0  # drafts came before the end, not only after it
+    assert drawn.passes is None  # what is accepted behind the end is counted too
+
+
+@pytest.mark.parametrize("mode", ["probabilistic", "plain"])
+@pytest.mark.parametrize("prompt", [[5], [3, 1, 4, 1, 5] * 10])
+def test_texts_may_come_near_the_end_of_the_context(mode: str, prompt: list[int]) -> None:
+    engine = LlamaCppEngine(mode=mode, gamma=6)
+    length = 63 - len(prompt)  # one less than there is room for
+    greedy = SamplingParams(temperature=0.0)
+    drawn = engine.sample(prompt, 1, length, greedy, seed=0)
+    assert (drawn.tokens >= 0).all()
+    law = engine.reference().probs(prompt, drawn.tokens, PLAIN)
+    np.testing.assert_array_equal(drawn.tokens[0], law[0].argmax(-1))
+
+
+def test_a_text_that_is_cut_short_is_an_error() -> None:
+    whole = Answer(tokens=[1, 2], accepted=1, drafted=3, ended=False)
+    ended = Answer(tokens=[1], accepted=0, drafted=3, ended=True)
+    assert in_rows([whole, ended], 2, counted=True).tokens.tolist() == [[1, 2], [1, -1]]
+    cut = Answer(tokens=[1], accepted=0, drafted=3, ended=False)
+    with pytest.raises(InvalidEmissionError, match="asked for 2 tokens, got 1 and no end"):
+        in_rows([whole, cut], 2, counted=True)
 
 
 @pytest.mark.parametrize(
@@ -120,6 +180,9 @@ def test_n_grams_and_plain_decoding_have_no_draft_law() -> None:
         ("llama-cpp:gamma=0", "gamma: must be at least 1, got 0"),
         ("llama-cpp:mode=medusa", "mode: must be one of sample-and-match"),
         ("llama-cpp:p_min=1.5", r"p_min: must lie in \[0, 1\), got 1.5"),
+        ("llama-cpp:slots=0", r"slots: must lie in \[1, 64\], got 0"),
+        ("llama-cpp:eos=32", "eos: must be an id below 32, got 32"),
+        ("llama-cpp:wrong=all", "wrong: must be one of draft-off, temperature.*; got 'all'"),
         ("llama-cpp:gama=2", "no setting 'gama'.*did you mean 'gamma'"),
     ],
 )
