@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from specverify.errors import InvalidInputError
 
 __all__ = ["Storage", "opened"]
 
+_KEPT_SECONDS = 30 * 24 * 3600.0
+
 
 @dataclass(frozen=True, kw_only=True)
 class Storage:
@@ -21,8 +24,8 @@ class Storage:
 
     Attributes:
         path: The file; None for one in the user's cache, which is removed when the audit is
-            complete, and done without where the cache cannot be written or another process runs
-            the same audit.
+            complete (or nobody went on with it for 30 days), and done without where the cache
+            cannot be written or another process runs the same audit.
         fresh: Whether to forget what the file holds.
     """
 
@@ -69,9 +72,17 @@ def _open(storage: Storage | Path | None, header: Header) -> Ledger | None:
 
 def _open_cached(header: Header, *, fresh: bool) -> Ledger | None:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    runs = cache / "specverify" / "runs"
     try:
-        return Ledger(
-            cache / "specverify" / "runs" / header.key(), header, fresh=fresh, passing=True
-        )
+        _forget_old(runs)
+        return Ledger(runs / header.key(), header, fresh=fresh, passing=True)
     except (OSError, InvalidInputError):
         return None
+
+
+def _forget_old(runs: Path) -> None:
+    """Remove what nobody came back for: audits of code that was edited since, mostly."""
+    oldest = time.time() - _KEPT_SECONDS
+    for ledger in runs.iterdir() if runs.is_dir() else ():
+        if ledger.stat().st_mtime < oldest:
+            ledger.unlink(missing_ok=True)

@@ -158,6 +158,25 @@ def test_an_audit_killed_again_and_again_ends_with_the_same_counts(
     assert lasting(resumed) == lasting(undisturbed)
 
 
+def test_an_audit_killed_while_laws_are_traced_ends_with_the_same_laws(tmp_path: Path) -> None:
+    rng, arguments = np.random.default_rng(7), [CORRECT, "--gamma", "1,2", "--seed", "5"]
+    folder, calm = tmp_path / "killed", tmp_path / "calm"
+    for _ in range(3):
+        process = started(*arguments, "--workers", 2, "--budget", "4k", "--out", folder)
+        wait_for_growth(process, folder / "ledger", int(rng.integers(1, 1500)))
+        assert killed(process), "ended before it could be killed"
+    last, same = (
+        audit(*arguments, "--workers", number, "--budget", "4k", "--out", place)
+        for number, place in ((2, folder), (1, calm))
+    )
+    assert last.exit_code == same.exit_code
+    resumed, undisturbed = read_result(folder), read_result(calm)
+    assert resumed.timing["resumed"]["shards"] > 0
+    exact = [check for check in resumed.checks if check.name.startswith("exact[")]
+    assert any(check.verdict is Verdict.PASS for check in exact)
+    assert lasting(resumed) == lasting(undisturbed)
+
+
 def test_an_interrupted_audit_says_how_it_goes_on(tmp_path: Path) -> None:
     arguments = [CORRECT, *LONGER, "--budget", "8k", "--out", tmp_path]
     process = started(*arguments)
