@@ -15,6 +15,7 @@ _HEAD = (
     "TV at most",
     "efficiency",
     "tokens/pass (expected)",
+    "accepted",
     "finding",
     "s",
 )
@@ -48,6 +49,7 @@ def summarise(result: dict[str, Any]) -> dict[str, Any]:
         "exact_scenarios": len(exact),
         "tv_bound": max(bounds, default=None),
         "tokens_per_pass": passes,
+        "accepted": _accepted(result["acceptance"] or {}),
         "findings": summary["findings"],
         "failing": [_failing(check) for check in result["checks"] if _failed(check)],
         "seconds": round(result["timing"]["wall"], 1),
@@ -75,8 +77,9 @@ def markdown(records: dict[str, dict[str, Any]]) -> str:
         "",
         "Written by `make engines`. Exact TV: the largest total variation among the scenarios that",
         "were traced path by path; TV at most: the largest bound among the sampled scenarios.",
-        "Tokens a pass: of the first scenario, beside what its laws make one expect. A failure is",
-        "a fault only where an audit under another seed failed the same checks.",
+        "Tokens a pass: of the first scenario, beside what its laws make one expect. Accepted: the",
+        "share of its drafts, by position where the accept decisions are seen. A failure is a fault",
+        "only where an audit under another seed failed the same checks.",
         "",
         f"| {' | '.join(_HEAD)} |",
         f"|{'---|' * len(_HEAD)}",
@@ -94,12 +97,13 @@ def markdown(records: dict[str, dict[str, Any]]) -> str:
 
 def _cells(name: str, record: dict[str, Any]) -> list[str]:
     if "problem" in record:
-        return [name, record["version"] or "-", "not run", *["-"] * 4, record["problem"], "-"]
+        return [name, record["version"] or "-", "not run", *["-"] * 5, record["problem"], "-"]
     again = record.get("again")
     twice = "" if again is None else f" (again: {again['law']} and {again['efficiency']})"
     found = "; ".join(finding["code"] for finding in record["findings"])
     found = found or (record["headline"] if record["failing"] else "-")
     passes = next(iter(record["tokens_per_pass"].values()), None)
+    accepted = next(iter(record["accepted"].values()), [])
     return [
         name,
         record["version"],
@@ -108,9 +112,19 @@ def _cells(name: str, record: dict[str, Any]) -> list[str]:
         _number(record["tv_bound"], ".4f"),
         record["efficiency"],
         "-" if passes is None else f"{passes[0]:.4f} ({passes[1]:.4f})",
+        " ".join(f"{share:.2f}" for share in accepted) or "-",
         found + twice,
         f"{record['seconds']:.0f}",
     ]
+
+
+def _accepted(acceptance: dict[str, Any]) -> dict[str, list[float]]:
+    """Share of the drafts that were accepted in each scenario: by position, or in all."""
+    shares = {
+        name: found.get("accepted_over_tested") or [found.get("alpha")]
+        for name, found in acceptance.items()
+    }
+    return {name: found for name, found in shares.items() if None not in found}
 
 
 def _fault(name: str, record: dict[str, Any]) -> list[str]:

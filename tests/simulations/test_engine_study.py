@@ -30,6 +30,7 @@ def test_a_sound_implementation_has_its_exact_total_variation(sound: dict) -> No
     assert sound["failing"] == []
     assert sound["exact_scenarios"] > 0
     assert 0 <= sound["exact_tv"] < 1e-6
+    assert all(0 < share < 1 for share in sound["accepted"]["mixed"])
 
 
 def test_failures_of_both_seeds_are_kept_and_told() -> None:
@@ -42,6 +43,7 @@ def test_failures_of_both_seeds_are_kept_and_told() -> None:
     assert "Failing under another seed too: token[plain]." in text
     assert '{"token": 3}' in text
     assert "biased (again: fail and pass)" in text
+    assert "| 2.0000 (2.1000) | 0.75 0.50 |" in text
 
 
 def record_of(failing: list) -> dict:  # type: ignore[type-arg]
@@ -53,6 +55,7 @@ def record_of(failing: list) -> dict:  # type: ignore[type-arg]
         "exact_tv": 0.1,
         "tv_bound": None,
         "tokens_per_pass": {"plain": (2.0, 2.1)},
+        "accepted": {"plain": [0.75, 0.5]},
         "findings": [{"code": "biased", "text": "it is biased"}],
         "failing": failing,
         "seconds": 3.0,
