@@ -1,7 +1,8 @@
 """OpenVINO GenAI's pipeline: a draft model, prompt lookup, or neither.
 
 The pipeline reads files that are written from our pair's weights and generates from ids. The
-reference law is our float64 evaluation of the same weights, filtered in the pipeline's order.
+reference law is our float64 evaluation of the same weights. Min-p comes before top-p there, but
+what is left is not made to sum to one in between: the law is that of this library's order.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from specverify.adapters.filter_orders import OrderedLaw
 from specverify.adapters.loading import load_module
 from specverify.adapters.openvino_files import write_openvino
 from specverify.adapters.references import TINY, pair_source
 from specverify.audit.forms import Completions, EngineInfo, TargetLaw
 from specverify.errors import InvalidInputError
 from specverify.models.gpt import GPTModel
+from specverify.models.law import ModelLaw
 from specverify.models.pairs import Pair, load_pair
 from specverify.warping import SamplingParams
 
@@ -31,7 +32,6 @@ MODES = ("draft", "prompt-lookup", "plain")
 """How drafts are made: by the draft model, from n-grams of the text, not at all."""
 
 _PACKAGE = "openvino-genai"
-_ORDER = ("top_k", "temperature", "min_p", "top_p")
 _TOLERANCE = 1e-4
 """Total variation that float32 may make from float64."""
 
@@ -96,7 +96,6 @@ class OpenVinoGenAIEngine:
                 "openvino": metadata.version("openvino"),
                 "backend": "continuous batching on the CPU, no prefix caching",
                 "precision": "float32, keys and values too",
-                "filters": "top-k, temperature, min-p, then top-p",
             },
         )
 
@@ -135,7 +134,7 @@ class OpenVinoGenAIEngine:
 
     def reference(self) -> TargetLaw:
         """The target's law, from our float64 evaluation of the same weights."""
-        return OrderedLaw(self._exact.target, _ORDER)
+        return ModelLaw(self._exact.target)  # type: ignore[arg-type]
 
     def draft_probs(
         self, prompt: Sequence[int], tokens: NDArray[np.int64], sampling: SamplingParams
@@ -147,7 +146,8 @@ class OpenVinoGenAIEngine:
         """
         if self._mode != "draft":
             return None
-        return OrderedLaw(self._exact.draft, _ORDER).probs(prompt, tokens, sampling)
+        law = ModelLaw(self._exact.draft)  # type: ignore[arg-type]
+        return law.probs(prompt, tokens, sampling)
 
     def encode(self, text: str) -> list[int]:
         """Ids of a text, to write prompts with.
