@@ -35,6 +35,8 @@ def namespace(*arrays: object) -> Any:
     """
     if arrays and all(type(array) is np.ndarray for array in arrays):
         return _numpy_namespace()
+    if arrays and all(_is_plain_tensor(array) for array in arrays):
+        return _torch_namespace()
     from array_api_compat import array_namespace
 
     return array_namespace(*arrays)
@@ -46,6 +48,18 @@ def _numpy_namespace() -> Any:
     import array_api_compat.numpy
 
     return array_api_compat.numpy
+
+
+def _is_plain_tensor(value: object) -> bool:
+    kind = type(value)
+    return kind.__name__ == "Tensor" and kind.__module__ == "torch"
+
+
+@cache
+def _torch_namespace() -> Any:
+    import array_api_compat.torch
+
+    return array_api_compat.torch
 
 
 def to_numpy(value: Any) -> NDArray[Any]:

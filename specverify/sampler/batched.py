@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from specverify._arrays import Array, namespace
+from specverify._arrays import Array, namespace, to_numpy
 from specverify.errors import InvalidInputError
-from specverify.sampler.checks import check_block_laws, check_block_shapes
+from specverify.sampler.checks import (
+    block_lengths,
+    check_block_laws,
+    check_block_shapes,
+    check_lengths,
+    live_rows,
+)
 from specverify.sampler.draws import (
     Generator,
     categorical_from_uniforms,
@@ -14,9 +20,12 @@ from specverify.sampler.draws import (
     uniforms,
 )
 from specverify.sampler.long_rows import LastRows, is_long
+from specverify.sampler.one_by_one import Laws, is_on_host, like, verify_in_turn
 from specverify.sampler.verify import SMALLEST_DIVISOR
 
 __all__ = ["BlockBatch", "verify_blocks", "verify_blocks_from_uniforms"]
+
+_MANY = 32  # fewer blocks cost less one after another
 
 
 class BlockBatch(NamedTuple):
@@ -64,7 +73,7 @@ def verify_blocks(
     """
     check_block_shapes(target_probs, draft_probs, draft_tokens, batched=True)
     check_generator(target_probs, generator)
-    lengths = _lengths(draft_tokens, draft_lengths)
+    lengths = block_lengths(draft_tokens, draft_lengths)
     if validate:
         _check_values(target_probs, draft_probs, draft_tokens, lengths)
     batch, gamma = draft_tokens.shape
@@ -104,7 +113,7 @@ def verify_blocks_from_uniforms(
     check_block_shapes(target_probs, draft_probs, draft_tokens, batched=True)
     _check_uniforms("accept_uniforms", accept_uniforms, draft_tokens.shape, validate)
     _check_uniforms("token_uniforms", token_uniforms, draft_tokens.shape[:1], validate)
-    lengths = _lengths(draft_tokens, draft_lengths)
+    lengths = block_lengths(draft_tokens, draft_lengths)
     if validate:
         _check_values(target_probs, draft_probs, draft_tokens, lengths)
     blocks = (target_probs, draft_probs, draft_tokens)
@@ -115,15 +124,18 @@ def _verify(
     blocks: tuple[Any, Any, Any], accept_uniforms: Any, token_uniforms: Any, lengths: Any
 ) -> BlockBatch:
     target_probs, draft_probs, draft_tokens = blocks
+    if len(draft_tokens) < _MANY and is_on_host(target_probs, draft_probs):
+        in_turn, drawn = Laws.of(target_probs, draft_probs), (accept_uniforms, token_uniforms)
+        return BlockBatch(*verify_in_turn(in_turn, draft_tokens, drawn, lengths))
     xp = namespace(target_probs)
     gamma = draft_tokens.shape[1]
     places = xp.arange(gamma + 1, device=getattr(draft_tokens, "device", None))
-    live = places[:gamma] < lengths[:, None]
+    live = live_rows(lengths, gamma)
     drafts = xp.where(live, xp.astype(draft_tokens, xp.int64), 0)
     passed = live & (accept_uniforms < _ratios(xp, target_probs, draft_probs, drafts))
     n_accepted = xp.sum(xp.cumulative_prod(xp.astype(passed, xp.int64), axis=-1), axis=-1)
-    rows = LastRows(target_probs, draft_probs, n_accepted, n_accepted < lengths)
-    last = _last_tokens(rows, token_uniforms)[:, None]
+    laws = target_probs, draft_probs
+    last = _last_tokens(laws, n_accepted, n_accepted < lengths, token_uniforms)[:, None]
     padded = xp.concat([drafts, xp.zeros_like(last)], axis=-1)
     ends = n_accepted[:, None]
     emitted = xp.where(places < ends, padded, xp.where(places == ends, last, -1))
@@ -139,17 +151,19 @@ def _ratios(xp: Any, target_probs: Any, draft_probs: Any, drafts: Any) -> Any:
     return xp.astype(target, xp.float64) / divisor
 
 
-def _last_tokens(rows: LastRows, token_uniforms: Any) -> Any:
+def _last_tokens(laws: tuple[Any, Any], n_accepted: Any, rejected: Any, token_uniforms: Any) -> Any:
     """Correction or bonus of each block, int64, shape ``(batch,)``."""
-    xp = namespace(rows.target_probs)
-    if rows.draft_probs.shape[1] and is_long(rows.target_probs):
-        return rows.draw(token_uniforms)
-    return categorical_from_uniforms(_last_weights(xp, rows), token_uniforms)
+    if laws[1].shape[1] and is_long(laws[0]) and is_on_host(*laws):
+        rows = LastRows(*map(to_numpy, (*laws, n_accepted, rejected)))
+        return like(n_accepted, rows.draw(to_numpy(token_uniforms)))
+    weights = _last_weights(laws, n_accepted, rejected)
+    return categorical_from_uniforms(weights, token_uniforms)
 
 
-def _last_weights(xp: Any, rows: LastRows) -> Any:
+def _last_weights(laws: tuple[Any, Any], n_accepted: Any, rejected: Any) -> Any:
     """Unnormalised law of each block's last token, shape ``(batch, vocab)``: one row a block."""
-    target_probs, draft_probs, n_accepted, rejected = rows
+    target_probs, draft_probs = laws
+    xp = namespace(target_probs)
     blocks = xp.arange(n_accepted.shape[0], device=getattr(n_accepted, "device", None))
     target = _at_least_single(xp, target_probs[blocks, n_accepted])
     gamma = draft_probs.shape[1]
@@ -165,35 +179,15 @@ def _at_least_single(xp: Any, rows: Any) -> Any:
     return xp.astype(rows, xp.float32) if rows.dtype.itemsize < 4 else rows
 
 
-def _lengths(draft_tokens: Any, draft_lengths: Any) -> Any:
-    xp = namespace(draft_tokens)
-    device = getattr(draft_tokens, "device", None)
-    batch, gamma = draft_tokens.shape
-    if draft_lengths is None:
-        return xp.full((batch,), gamma, dtype=xp.int64, device=device)
-    lengths = xp.asarray(draft_lengths, device=device)
-    if tuple(lengths.shape) != (batch,):
-        raise InvalidInputError(
-            "draft_lengths", f"needs shape ({batch},), got {tuple(lengths.shape)}"
-        )
-    if batch and not xp.isdtype(lengths.dtype, "integral"):
-        raise InvalidInputError("draft_lengths", f"needs integers, got {lengths.dtype}")
-    return xp.astype(lengths, xp.int64)
-
-
 def _check_values(target_probs: Any, draft_probs: Any, draft_tokens: Any, lengths: Any) -> None:
-    xp = namespace(target_probs)
     gamma = draft_tokens.shape[1]
-    if bool(xp.any((lengths < 0) | (lengths > gamma))):
-        raise InvalidInputError("draft_lengths", f"must lie in [0, {gamma}], got {lengths}")
-    if bool(xp.all(lengths == gamma)):
+    check_lengths(lengths, gamma)
+    if bool(namespace(lengths).all(lengths == gamma)):
         check_block_laws(target_probs, draft_probs, draft_tokens)
         return
-    places = xp.arange(gamma + 1, device=getattr(draft_tokens, "device", None))
-    live = places[:gamma] < lengths[:, None]
-    check_block_laws(
-        target_probs[places <= lengths[:, None]], draft_probs[live], draft_tokens[live]
-    )
+    live = live_rows(lengths, gamma)
+    rows = target_probs[live_rows(lengths + 1, gamma + 1)]
+    check_block_laws(rows, draft_probs[live], draft_tokens[live])
 
 
 def _check_uniforms(argument: str, values: Any, shape: Any, validate: bool) -> None:

@@ -8,7 +8,15 @@ from specverify._arrays import Array, namespace
 from specverify.distributions import check_distribution
 from specverify.errors import InvalidInputError
 
-__all__ = ["check_block_laws", "check_block_shapes", "check_decode_request", "check_token_ids"]
+__all__ = [
+    "block_lengths",
+    "check_block_laws",
+    "check_block_shapes",
+    "check_decode_request",
+    "check_lengths",
+    "check_token_ids",
+    "live_rows",
+]
 
 
 def check_block_shapes(
@@ -56,6 +64,43 @@ def check_token_ids(argument: str, tokens: Array, vocab_size: int) -> None:
         raise InvalidInputError(
             argument, f"ids must lie in [0, {vocab_size}), got {int(outside.reshape(-1)[0])}"
         )
+
+
+def block_lengths(draft_tokens: Any, draft_lengths: Any) -> Any:
+    """Drafts of each block, int64, shape ``(batch,)``: all of them where nothing is said.
+
+    Raises:
+        InvalidInputError: If the shape or the dtype does not fit.
+    """
+    xp = namespace(draft_tokens)
+    device = getattr(draft_tokens, "device", None)
+    batch, gamma = draft_tokens.shape
+    if draft_lengths is None:
+        return xp.full((batch,), gamma, dtype=xp.int64, device=device)
+    lengths = xp.asarray(draft_lengths, device=device)
+    if tuple(lengths.shape) != (batch,):
+        raise InvalidInputError(
+            "draft_lengths", f"needs shape ({batch},), got {tuple(lengths.shape)}"
+        )
+    if batch and not xp.isdtype(lengths.dtype, "integral"):
+        raise InvalidInputError("draft_lengths", f"needs integers, got {lengths.dtype}")
+    return xp.astype(lengths, xp.int64)
+
+
+def check_lengths(lengths: Any, gamma: int) -> None:
+    """Refuse lengths outside ``[0, gamma]``.
+
+    Raises:
+        InvalidInputError: Naming the argument.
+    """
+    if bool(namespace(lengths).any((lengths < 0) | (lengths > gamma))):
+        raise InvalidInputError("draft_lengths", f"must lie in [0, {gamma}], got {lengths}")
+
+
+def live_rows(lengths: Any, rows: int) -> Any:
+    """Which of its rows each block uses, bool, shape ``(batch, rows)``: the first ``lengths``."""
+    places = namespace(lengths).arange(rows, device=getattr(lengths, "device", None))
+    return places < lengths[:, None]
 
 
 def check_decode_request(gamma: int, max_new_tokens: int) -> None:

@@ -1,21 +1,31 @@
-"""Verification of many blocks straight from logits: only the rows that a test reaches are read."""
+"""Verification of many blocks straight from logits: on the host, only of rows that are needed."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
-from specverify._arrays import Array, is_torch, namespace
+import numpy as np
+
+from specverify._arrays import Array, FloatArray, is_torch, namespace, to_numpy
 from specverify.errors import InvalidInputError
 from specverify.sampler.batched import BlockBatch, verify_blocks
-from specverify.sampler.checks import check_block_shapes, check_token_ids
+from specverify.sampler.checks import (
+    block_lengths,
+    check_block_shapes,
+    check_lengths,
+    check_token_ids,
+    live_rows,
+)
 from specverify.sampler.draws import Generator, check_generator, uniforms
-from specverify.sampler.long_rows import draw_by_stretches
-from specverify.warping import SamplingParams, warp_logits
+from specverify.sampler.long_rows import excess
+from specverify.sampler.one_by_one import is_on_host, verify_in_turn
 
 __all__ = ["verify_blocks_from_logits"]
 
-_NUMBERS_AT_ONCE = 1 << 19  # of a model's logits: two megabytes in float32
+_MANY, _LONG = 16, 8192  # for many shorter rows it is cheaper to normalise all at once
+_FEW_DIGITS = 1e-30  # a smaller probability has lost digits in float32: logarithms have not
 
 
 def verify_blocks_from_logits(
@@ -25,12 +35,13 @@ def verify_blocks_from_logits(
     generator: Generator = None,
     *,
     temperature: float = 1.0,
+    draft_lengths: Any = None,
     validate: bool = True,
 ) -> BlockBatch:
     """What ``verify_blocks`` does with the softmax of the logits, without most of the softmax.
 
-    For float32 and float64 tensors on the host, a row is normalised when a test reaches it, and
-    acceptance tests compare logarithms. Elsewhere all rows are normalised first.
+    On the host, in float32 and float64, long rows are normalised when a test reaches them.
+    Elsewhere all are normalised at once, and nothing waits for the device.
 
     Args:
         target_logits: Shape ``(batch, gamma + 1, vocab)``; ``-inf`` excludes a token.
@@ -38,13 +49,15 @@ def verify_blocks_from_logits(
         draft_tokens: Drafted ids, shape ``(batch, gamma)``.
         generator: ``torch.Generator`` or ``numpy.random.Generator``, as the arrays are.
         temperature: Of both models, above 0.
+        draft_lengths: Drafts of each row, shape ``(batch,)``, where rows have fewer than
+            ``gamma``; whatever stands beyond is ignored.
         validate: Whether to check values (shapes are always checked).
 
     Returns:
         The emitted tokens and the numbers of accepted drafts.
 
     Raises:
-        InvalidInputError: If shapes, ids, logits or the temperature are unusable.
+        InvalidInputError: If shapes, lengths, ids, logits or the temperature are unusable.
 
     References:
         Leviathan et al. (2023), arXiv:2211.17192, algorithm 1.
@@ -53,105 +66,141 @@ def verify_blocks_from_logits(
     check_generator(target_logits, generator)
     if not (temperature > 0 and math.isfinite(temperature)):
         raise InvalidInputError("temperature", f"must be positive, got {temperature}")
+    lengths = block_lengths(draft_tokens, draft_lengths)
     if validate:
-        check_token_ids("draft_tokens", draft_tokens, target_logits.shape[-1])
-        for name, logits in (("target_logits", target_logits), ("draft_logits", draft_logits)):
-            _check_logits(name, logits)
-    both: tuple[Any, Any] = target_logits, draft_logits
-    if _is_fused(target_logits) and draft_tokens.shape[1]:
-        return _fused(both, draft_tokens, generator, temperature)
-    sampling = SamplingParams(temperature=temperature)
-    target_probs, draft_probs = (warp_logits(rows, sampling) for rows in both)
-    return verify_blocks(target_probs, draft_probs, draft_tokens, generator, validate=False)
+        _check_values(target_logits, draft_logits, draft_tokens, lengths)
+    if is_on_host(target_logits, draft_logits) and _few_or_long(target_logits):
+        batch, gamma = draft_tokens.shape
+        drawn = uniforms(target_logits, (batch, gamma + 1), generator)
+        blocks = _blocks(target_logits, draft_logits, temperature)
+        tests_and_last = drawn[:, :gamma], drawn[:, gamma]
+        return BlockBatch(*verify_in_turn(blocks, draft_tokens, tests_and_last, lengths))
+    target_probs, draft_probs = (
+        _softmax(logits, temperature) for logits in (target_logits, draft_logits)
+    )
+    laws = target_probs, draft_probs
+    return verify_blocks(*laws, draft_tokens, generator, draft_lengths=lengths, validate=False)
 
 
-def _is_fused(logits: Any) -> bool:
-    return is_torch(logits) and logits.device.type == "cpu" and logits.dtype.itemsize >= 4
+def _few_or_long(logits: Any) -> bool:
+    return bool(logits.shape[0] < _MANY or logits.shape[-1] >= _LONG)
 
 
-def _check_logits(argument: str, logits: Any) -> None:
+def _check_values(target_logits: Any, draft_logits: Any, draft_tokens: Any, lengths: Any) -> None:
+    gamma = draft_tokens.shape[1]
+    check_lengths(lengths, gamma)
+    tested, all_rows = live_rows(lengths, gamma), live_rows(lengths + 1, gamma + 1)
+    check_token_ids("draft_tokens", draft_tokens[tested], target_logits.shape[-1])
+    _check_logits("target_logits", target_logits, all_rows)
+    _check_logits("draft_logits", draft_logits, tested)
+
+
+def _check_logits(argument: str, logits: Any, live: Any) -> None:
     xp = namespace(logits)
-    if not logits.shape[0] or not logits.shape[1]:
-        return
     # The largest is NaN if one of them is.
-    if not bool(xp.all(xp.isfinite(xp.max(logits, axis=-1)))):
+    if not bool(xp.all(xp.isfinite(xp.max(logits, axis=-1)) | ~live)):
         raise InvalidInputError(argument, "needs rows with a finite largest score")
 
 
-def _fused(
-    logits: tuple[Any, Any], draft_tokens: Any, generator: Generator, temperature: float
-) -> BlockBatch:
-    import torch
-
-    batch, gamma = draft_tokens.shape
-    drawn = uniforms(logits[0], (batch, gamma + 1), generator)
-    emitted = torch.full((batch, gamma + 1), -1, dtype=torch.int64)
-    n_accepted = torch.zeros(batch, dtype=torch.int64)
-    tokens = draft_tokens.to(torch.int64)
-    step = max(1, _NUMBERS_AT_ONCE // logits[0].shape[-1])
-    target, draft = (_Normaliser(rows, step, temperature) for rows in logits)
-    for start in range(0, batch, step):
-        live = torch.arange(start, min(start + step, batch))
-        _verify_some((target, draft, tokens), live, drawn, (emitted, n_accepted))
-    return BlockBatch(emitted, n_accepted)
+def _divisor(logits: Any, temperature: float) -> float:
+    """The temperature; what rounds to zero would make 0 / 0 of the largest score."""
+    return max(temperature, float(namespace(logits).finfo(logits.dtype).smallest_normal))
 
 
-def _verify_some(
-    blocks: tuple[_Normaliser, _Normaliser, Any], live: Any, drawn: Any, found: tuple[Any, Any]
-) -> None:
-    """Verify a few blocks, position by position, each as long as its drafts are accepted."""
-    target, draft, tokens = blocks
-    emitted, n_accepted = found
-    gamma = tokens.shape[1]
-    for place in range(gamma):
-        ids = tokens[live, place]
-        target_law, target_log = target.law(live, place, ids)
-        draft_law, draft_log = draft.law(live, place, ids)
-        passed = drawn[live, place] < (target_log - draft_log).exp()
-        out = live[~passed]
-        if len(out):
-            weights = _residual(target_law[~passed], draft_law[~passed])
-            emitted[out, place] = draw_by_stretches(weights, drawn[out, gamma])
-        live = live[passed]
-        if not len(live):
-            return
-        emitted[live, place] = tokens[live, place]
-        n_accepted[live] += 1
-    bonus, _ = target.law(live, gamma, tokens[live, 0])
-    emitted[live, gamma] = draw_by_stretches(bonus, drawn[live, gamma])
+def _softmax(logits: Any, temperature: float) -> Any:
+    """Laws of all rows."""
+    xp = namespace(logits)
+    if temperature != 1:
+        logits = (logits - xp.max(logits, axis=-1, keepdims=True)) / _divisor(logits, temperature)
+    if is_torch(logits):
+        return logits.softmax(-1)
+    from scipy.special import softmax
+
+    return softmax(logits, axis=-1)
+
+
+def _blocks(target_logits: Any, draft_logits: Any, temperature: float) -> Iterator[_LazyBlock]:
+    if is_torch(target_logits):
+        target_logits, draft_logits = target_logits.detach(), draft_logits.detach()
+    target, draft = (_Normaliser(rows, temperature) for rows in (target_logits, draft_logits))
+    for target_rows, draft_rows in zip(target_logits, draft_logits, strict=True):
+        # As tuples: to ask a tensor for one row costs as much as for all of them.
+        yield _LazyBlock((tuple(target_rows), tuple(draft_rows)), (target, draft))
+
+
+class _LazyBlock(NamedTuple):
+    """A block that is normalised row by row; its laws are overwritten by the next."""
+
+    rows: tuple[tuple[Any, ...], tuple[Any, ...]]
+    models: tuple[_Normaliser, _Normaliser]
+
+    def ratio(self, place: int, token: int) -> float:
+        """Target over draft probability of a drafted token, at most one where digits are lost."""
+        target, draft = (
+            model.normalise(rows[place]).item(token)
+            for rows, model in zip(self.rows, self.models, strict=True)
+        )
+        if min(target, draft) > _FEW_DIGITS:
+            return float(target / draft)
+        target, draft = (
+            model.log_probability(rows[place], token)
+            for rows, model in zip(self.rows, self.models, strict=True)
+        )
+        return math.exp(min(target - draft, 0.0))
+
+    def correction(self, place: int) -> FloatArray:
+        """Weights after a rejection at the place whose ratio was asked for last."""
+        target, draft = self.models
+        weights = excess(target.law, draft.law, out=target.law)
+        # A rejection without any excess has probability zero, up to rounding.
+        return weights if weights.any() else self.bonus(place)
+
+    def bonus(self, place: int) -> FloatArray:
+        """The target's law."""
+        return self.models[0].normalise(self.rows[0][place])
 
 
 class _Normaliser:
-    """Normalises a few rows of logits ``(batch, rows, vocab)`` at a time, in memory of its own.
+    """Normalises one row of a model's logits at a time, in memory of its own.
 
     Memory fresh from the system for each row would cost as much as the arithmetic.
     """
 
-    def __init__(self, logits: Any, n: int, temperature: float) -> None:
-        self._flat, self._rows = logits.flatten(0, 1), logits.shape[1]
-        self._scores, self._laws = logits.new_empty((2, n, logits.shape[-1]))
+    def __init__(self, logits: Any, temperature: float) -> None:
+        vocab = logits.shape[-1]
+        self._torch = is_torch(logits)
+        self._room: Any = (
+            logits.new_empty(vocab) if self._torch else np.empty(vocab, dtype=logits.dtype)
+        )
+        self.law: FloatArray = to_numpy(self._room)
         self._temperature = temperature
+        self._divisor = _divisor(logits, temperature)
 
-    def law(self, blocks: Any, place: int, ids: Any) -> tuple[Any, Any]:
-        """Laws of some blocks at a place, and the logarithm of one token's probability in each.
+    def normalise(self, scores: Any) -> FloatArray:
+        """The law of a row, in numpy, until the next row."""
+        if self._torch:
+            self._by_torch(scores)
+        else:
+            self._by_numpy(scores)
+        return self.law
 
-        The laws are overwritten by the next call; the logarithms are float64.
-        """
+    def _by_torch(self, scores: Any) -> None:
         import torch
 
-        scores, law = self._scores[: len(blocks)], self._laws[: len(blocks)]
-        torch.index_select(self._flat, 0, blocks * self._rows + place, out=scores)
         if self._temperature != 1:
-            scores /= self._temperature
-        torch.softmax(scores, -1, out=law)
-        # The softmax of the largest score is one over the sum of exp(score - largest).
-        gap = scores.gather(-1, ids[:, None])[:, 0].double() - scores.amax(-1).double()
-        return law, gap + law.amax(-1).double().log()
+            torch.sub(scores, scores.amax(), out=self._room)
+            scores = self._room.div_(self._divisor)
+        torch.softmax(scores, -1, out=self._room)
 
+    def _by_numpy(self, scores: Any) -> None:
+        law = np.subtract(scores, scores.max(), out=self.law)
+        if self._temperature != 1:
+            law /= self._divisor
+        np.exp(law, out=law)
+        law /= law.sum()
 
-def _residual(target: Any, draft: Any) -> Any:
-    import torch
-
-    excess = torch.sub(target, draft, out=draft).clamp_(min=0)
-    bare = excess.amax(-1, keepdim=True) <= 0  # of probability zero, up to rounding
-    return torch.where(bare, target, excess) if bool(bare.any()) else excess
+    def log_probability(self, scores: Any, token: int) -> float:
+        """Logarithm of a token's probability under the row that was normalised last."""
+        largest = int(self.law.argmax())
+        gap = float(scores[token]) - float(scores[largest])
+        return gap / self._divisor + math.log(self.law.item(largest))

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specverify.errors import InvalidInputError
+from specverify.sampler import batched
 from specverify.sampler.batched import verify_blocks, verify_blocks_from_uniforms
 from specverify.sampler.verify import speculative_verify
 from specverify.strategies import Block, blocks
@@ -63,7 +64,15 @@ def row_by_row(block, lengths, drawn):
     return emitted, np.asarray(counts)
 
 
-@settings(max_examples=50)
+@pytest.fixture(params=["in turn", "together"], autouse=True, scope="module")
+def way(request):
+    """Every test goes through the code for few blocks, and through that for many."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batched, "_MANY", 10**9 if request.param == "in turn" else 0)
+        yield request.param
+
+
+@settings(max_examples=30)
 @given(batches())
 def test_batched_equals_single_under_shared_uniforms(batch) -> None:
     block, lengths, drawn = batch
@@ -73,7 +82,7 @@ def test_batched_equals_single_under_shared_uniforms(batch) -> None:
     np.testing.assert_array_equal(result.emitted, expected)
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(batches())
 def test_numpy_equals_torch_under_shared_uniforms(batch) -> None:
     ours = in_batch(*batch)
@@ -84,7 +93,7 @@ def test_numpy_equals_torch_under_shared_uniforms(batch) -> None:
     np.testing.assert_array_equal(ours.n_accepted, theirs.n_accepted)
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(batches())
 def test_what_stands_beyond_a_rows_length_is_ignored(batch) -> None:
     block, lengths, drawn = batch

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 from specverify.exact import TracedGenerator, enumerate_law
 from specverify.models.tabular import TabularModel
-from specverify.sampler import cached, decode, verify
+from specverify.sampler import batched, cached, decode, one_by_one, verify
 from specverify.sampler.batched import verify_blocks
 from specverify.sampler.draws import sample_categorical
 from specverify.strategies import blocks, tabular_rows
@@ -81,6 +81,12 @@ def target_law(model: TabularModel = TARGET) -> dict[tuple[int, ...], float]:
 @pytest.mark.parametrize("make", [one_block, batch_of_one])
 def test_blocks(kind, make) -> None:
     assert distance(make(kind), block_law(*BLOCK)) < EXACT
+
+
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
+def test_blocks_as_in_a_large_batch(kind, monkeypatch) -> None:
+    monkeypatch.setattr(batched, "_MANY", 0)
+    assert distance(batch_of_one(kind), block_law(*BLOCK)) < EXACT
 
 
 @settings(max_examples=15)
@@ -160,6 +166,12 @@ def test_a_correction_from_the_target_is_seen(monkeypatch) -> None:
     assert distance(one_block("numpy"), block_law(*BLOCK)) > 0.05
     assert distance(one_block("torch"), block_law(*BLOCK)) > 0.05
     assert distance(completion("numpy", gamma=1), target_law()) > 0.01
+
+
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
+def test_a_correction_from_the_target_is_seen_in_a_batch(kind, monkeypatch) -> None:
+    monkeypatch.setattr(one_by_one, "excess", lambda target, draft: target)
+    assert distance(batch_of_one(kind), block_law(*BLOCK)) > 0.05
 
 
 def test_an_acceptance_test_that_is_too_kind_is_seen(monkeypatch) -> None:

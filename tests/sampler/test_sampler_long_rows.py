@@ -8,7 +8,7 @@ import torch
 
 from specverify.sampler import long_rows
 from specverify.sampler.batched import verify_blocks_from_uniforms
-from specverify.sampler.draws import categorical_from_uniforms
+from specverify.sampler.draws import categorical_from_uniforms, pick_token
 
 BATCH, GAMMA = 60, 3
 
@@ -53,7 +53,7 @@ def test_two_steps_give_the_tokens_of_one(vocab, dtype, convert, monkeypatch) ->
 def test_a_residual_of_the_wrong_row_is_seen(monkeypatch) -> None:
     parts, uniforms = blocks(4096)
     expected = verified(parts, uniforms)
-    monkeypatch.setattr(long_rows, "_positive_part", np.abs)
+    monkeypatch.setattr(long_rows, "excess", lambda target, draft, out=None: abs(target - draft))
     assert (verified(parts, uniforms).emitted != expected.emitted).any()
 
 
@@ -86,7 +86,7 @@ def test_a_rejection_without_excess_takes_the_target() -> None:
 def test_uniforms_at_the_ends_never_give_a_token_without_mass(uniform) -> None:
     weights = np.zeros((2, 5001))
     weights[0, [300, 4000]], weights[1, 5000] = 0.1, 0.7
-    sums = long_rows.stretch_sums(weights)
+    sums = np.stack([long_rows.stretch_sums(row) for row in weights])
 
     def stretch(chosen):
         ids = chosen[:, None] * 256 + np.arange(256)
@@ -101,7 +101,7 @@ def test_every_token_has_its_own_interval_of_uniforms() -> None:
     weights[np.random.default_rng(4).random(4096) < 0.3] = 0
     edges = np.cumsum(weights) / weights.sum()
     tokens = np.flatnonzero(weights > 1e-6)
-    sums = np.tile(long_rows.stretch_sums(weights[None]), (len(tokens), 1))
+    sums = np.tile(long_rows.stretch_sums(weights), (len(tokens), 1))
 
     def stretch(chosen):
         return weights[chosen[:, None] * 256 + np.arange(256)]
@@ -113,3 +113,17 @@ def test_every_token_has_its_own_interval_of_uniforms() -> None:
     # With the edges of its neighbours the same check fails.
     beyond = long_rows.draw_from_stretches(sums, edges[tokens] + inside, stretch)
     assert (beyond[:-1] != tokens[:-1]).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("vocab", [300, 512, 5001])
+def test_one_row_in_two_steps_gives_the_token_of_one(vocab, dtype, monkeypatch) -> None:
+    monkeypatch.setattr(long_rows, "_LONG", 256)
+    rng = np.random.default_rng(vocab)
+    weights = (rng.exponential(size=vocab) ** 4).astype(dtype)
+    weights[rng.random(vocab) < 0.3] = 0
+    uniforms = [0.0, *rng.random(200), np.nextafter(1, 0)]
+    tokens = [long_rows.pick_from_row(weights, uniform) for uniform in uniforms]
+    assert tokens == [pick_token(weights, uniform) for uniform in uniforms]
+    # Other uniforms have other tokens.
+    assert tokens != [pick_token(weights, (uniform + 0.01) % 1) for uniform in uniforms]
