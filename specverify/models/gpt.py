@@ -11,6 +11,7 @@ References:
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import numpy as np
 import torch
@@ -147,6 +148,8 @@ class GPTModel(nn.Module):
         self._blocks = [Block(embed_dim, num_heads, layer_norm_eps) for _ in range(num_layers)]
         self.h = nn.ModuleList(self._blocks)
         self.ln_f = nn.LayerNorm(embed_dim, eps=layer_norm_eps)
+        self._host: HostPass | None = None
+        self._arranged: tuple[tuple[int, int], ...] | None = None
         self._initialise(generator)
 
     def forward(self, tokens: Array, cache: KVCache | None = None) -> Tensor:
@@ -164,8 +167,12 @@ class GPTModel(nn.Module):
             InvalidInputError: If a sequence would be longer than ``max_length``.
         """
         # Small models read a few tokens faster in numpy; elsewhere torch's calls cost little.
-        if cache is not None and cache.host is not None and HostPass.takes(np.shape(tokens)[-1]):
-            return _run_on_host(cache.host, tokens, cache)
+        if (
+            cache is not None
+            and self._host is not None
+            and HostPass.takes(math.prod(np.shape(tokens)))
+        ):
+            return _run_on_host(self._host, tokens, cache)
         ids = torch.as_tensor(tokens, dtype=torch.int64, device=self.wte.weight.device)
         rows = ids if ids.ndim == 2 else ids.unsqueeze(0)
         count = rows.shape[1]
@@ -183,14 +190,16 @@ class GPTModel(nn.Module):
         return logits if ids.ndim == 2 else logits[0]
 
     def new_cache(self, batch_size: int = 1) -> KVCache:
-        """An empty cache for ``batch_size`` sequences of up to ``max_length`` tokens."""
+        """An empty cache for ``batch_size`` sequences of up to ``max_length`` tokens.
+
+        Short passes of a small model run on a copy of its weights, which is made here, anew when
+        they have changed: by an optimiser or in place, but not through ``parameter.data``, which
+        torch does not count as a change.
+        """
+        self._arrange()
         weight = self.wte.weight
         shape = (batch_size, self.num_heads, self.max_length, self.embed_dim // self.num_heads)
-        cache = KVCache(self.num_layers, shape, dtype=weight.dtype, device=weight.device)
-        if HostPass.suits(weight, batch_size):
-            weights = {name: value.detach() for name, value in self.named_parameters()}
-            cache.host = HostPass(weights, cache.stored_heads, layer_norm_eps=self.layer_norm_eps)
-        return cache
+        return KVCache(self.num_layers, shape, dtype=weight.dtype, device=weight.device)
 
     def num_parameters(self) -> int:
         """Number of trained numbers; the tied head counts once."""
@@ -207,6 +216,21 @@ class GPTModel(nn.Module):
         logits = _normalise(self.ln_f, rows) @ embeddings.t()
         return logits.view(batch, time, -1)
 
+    def _arrange(self) -> None:
+        """Make the host's copy of the weights, if there is to be one and it is not there."""
+        weights = list(self.parameters())
+        stamp = _stamp(weights)
+        if stamp is not None and stamp == self._arranged:
+            return
+        self._arranged, self._host = stamp, None
+        if HostPass.suits(weights):
+            self._host = HostPass(
+                dict(self.named_parameters()),
+                num_layers=self.num_layers,
+                num_heads=self.num_heads,
+                layer_norm_eps=self.layer_norm_eps,
+            )
+
     def _initialise(self, generator: torch.Generator | None) -> None:
         # GPT-2's rule: maps that end on the residual stream start smaller, by its depth.
         shrink = 1 / math.sqrt(2 * self.num_layers)
@@ -221,7 +245,14 @@ class GPTModel(nn.Module):
 def _run_on_host(host: HostPass, tokens: Array, cache: KVCache) -> Tensor:
     ids = to_numpy(tokens)
     rows = ids if ids.ndim == 2 else ids[None]
-    start = cache.begin_on_host(*rows.shape)
-    logits = torch.from_numpy(host.run(rows[0], start))
+    logits = torch.from_numpy(host.run(rows, *cache.begin_on_host(*rows.shape)))
     cache.commit(rows.shape[1])
-    return logits.unsqueeze(0) if ids.ndim == 2 else logits
+    return logits if ids.ndim == 2 else logits[0]
+
+
+def _stamp(weights: Iterable[Tensor]) -> tuple[tuple[int, int], ...] | None:
+    """Changes with every counted change of the weights; None where torch does not count."""
+    found = list(weights)
+    if any(weight.is_inference() for weight in found):
+        return None
+    return tuple((weight.data_ptr(), weight._version) for weight in found)

@@ -1,7 +1,11 @@
-"""Passes of a few tokens through a small GPT in numpy, on the weights and the cache of torch.
+"""Passes of a few tokens through a small GPT in numpy, on rearranged weights and torch's cache.
 
 One token through a layer of a small model is some thirty operations of a few microseconds each,
-and a torch call alone costs as much. numpy's calls are cheaper; the numbers agree up to rounding.
+and a torch call alone costs as much. numpy's calls are cheaper. What is fixed is folded into the
+weights beforehand; the numbers agree up to rounding.
+
+References:
+    Ashkboos et al. (2024), "SliceGPT", arXiv:2401.15024, section 3.1: layer norms without means.
 """
 
 from __future__ import annotations
@@ -12,172 +16,216 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from specverify.errors import InvalidInputError
+from specverify.models.panels import PanelMap
 
 __all__ = ["HostPass"]
 
-_MOST_TOKENS = 8
-# Multiplications a token in the largest product. It takes in the shipped draft and leaves its
-# target to torch, where models that are worth a draft run; the model card says what that decides.
-_SMALL_MODEL = 2**17
-# A product of at most so many multiplications runs on one thread in OpenBLAS, numpy's usual BLAS.
-# Larger ones go to torch, whose number of threads the caller sets.
-_SMALL_PRODUCT = 2**18
+# A second copy of the weights pays where they stay in the processor's caches; the memory's own
+# pace decides about larger models.
+_MOST_WEIGHTS = 2**25
+# With more rows than this torch's products are as fast, and may run on several threads.
+_MOST_ROWS = 64
 _GELU_SCALE = math.sqrt(2 / math.pi)
 
 Rows = NDArray[Any]
 
 
 class HostPass:
-    """A model's weights and one sequence's cache, seen by numpy without copies.
+    """A model's weights, copied and arranged for numpy.
+
+    The residual stream is kept centred: means are taken out of the embeddings and of all maps that
+    end on it, so that a layer norm is a division by the root of the mean square. Its scale, its
+    offset and the factors of attention and ``gelu_new`` are part of the maps after it.
 
     Args:
-        weights: Parameters by name, as :class:`~specverify.models.gpt.GPTModel` names them.
-        stored: Keys and values of each layer, shape ``(2, 1, heads, max_length, head_dim)``.
+        weights: Parameters by name, as :class:`~specverify.models.gpt.GPTModel` names them; later
+            changes are not seen.
+        num_layers: Number of blocks.
+        num_heads: Attention heads in a layer.
         layer_norm_eps: Added to variances.
     """
 
     def __init__(
-        self, weights: Mapping[str, Tensor], stored: Sequence[Tensor], *, layer_norm_eps: float
+        self,
+        weights: Mapping[str, Tensor],
+        *,
+        num_layers: int,
+        num_heads: int,
+        layer_norm_eps: float,
     ) -> None:
-        self._tokens = weights["wte.weight"].numpy()
-        self._positions = weights["wpe.weight"].numpy()
-        self._layers = [_Layer.view(weights, i, heads[:, 0]) for i, heads in enumerate(stored)]
-        self._final = _norm_view(weights, "ln_f")
-        self._head = _Affine(weights["wte.weight"].t(), None)
-        self._eps = layer_norm_eps
+        source = _Source({name: value.detach().numpy() for name, value in weights.items()})
+        self._tokens = _centred(source.arrays["wte.weight"])
+        self._positions = _centred(source.arrays["wpe.weight"])
+        self._layers = [_Layer.of(source, f"h.{i}", num_heads) for i in range(num_layers)]
+        self._head = source.after_norm("ln_f", source.arrays["wte.weight"].T)
+        self._eps = layer_norm_eps * self._tokens.shape[1]
 
     @staticmethod
-    def suits(weights: Tensor, batch_size: int) -> bool:
-        """Whether a model with such token embeddings, shape ``(vocab, width)``, is small enough.
-
-        Args:
-            weights: Token embeddings.
-            batch_size: Sequences in the cache.
-        """
-        vocab_size, width = weights.shape
-        on_host = weights.device.type == "cpu" and weights.dtype in (torch.float32, torch.float64)
-        return batch_size == 1 and on_host and width * max(4 * width, vocab_size) <= _SMALL_MODEL
+    def suits(weights: Sequence[Tensor]) -> bool:
+        """Whether a model with these parameters is one for numpy."""
+        return (
+            all(each.device.type == "cpu" for each in weights)
+            and len({each.dtype for each in weights}) == 1
+            and weights[0].element_size() >= 4
+            and sum(each.numel() for each in weights) <= _MOST_WEIGHTS
+        )
 
     @staticmethod
-    def takes(count: int) -> bool:
-        """Whether a pass of so many tokens is short enough to gain."""
-        return count <= _MOST_TOKENS
+    def takes(rows: int) -> bool:
+        """Whether a pass of so many tokens in all is short enough to gain."""
+        return rows <= _MOST_ROWS
 
-    def run(self, ids: NDArray[np.int64], start: int) -> Rows:
-        """Logits ``(time, vocab)`` of tokens at positions from ``start`` on; extends the cache.
+    def run(self, ids: NDArray[np.int64], starts: Sequence[int], stored: Rows) -> Rows:
+        """Logits of what follows each token, shape ``(batch, time, vocab)``; extends the cache.
 
         Args:
-            ids: Tokens, shape ``(time,)``.
-            start: Tokens already cached.
+            ids: Tokens, shape ``(batch, time)``.
+            starts: Tokens already cached in each row.
+            stored: Keys and values of each layer, shape ``(layers, 2, batch, heads, max_length,
+                head_dim)``.
 
         Raises:
             InvalidInputError: If an id is negative, which numpy would count from the end.
         """
-        if min(ids.tolist()) < 0:
+        if ids.min() < 0:
             raise InvalidInputError("tokens", f"ids must not be negative, got {ids.tolist()}")
-        stop = start + len(ids)
-        rows = self._tokens[ids] + self._positions[start:stop]
-        hidden = None
-        if len(ids) > 1:
-            hidden = np.arange(stop) > np.arange(start, stop)[:, None]
-        for layer in self._layers:
-            rows += layer.attend(_normalise(rows, layer.before_attention, self._eps), start, hidden)
-            rows += layer.feed_forward(_normalise(rows, layer.before_feed_forward, self._eps))
-        return self._head(_normalise(rows, self._final, self._eps))
+        count = ids.shape[1]
+        place = _Place.of(starts, count)
+        rows = self._tokens[ids.ravel()] + place.rows_of(self._positions)
+        for layer, heads in zip(self._layers, stored, strict=True):
+            rows += layer.attend(_normalise(rows, self._eps), heads, place)
+            rows += layer.feed_forward(_normalise(rows, self._eps))
+        return self._head(_normalise(rows, self._eps)).reshape(len(starts), count, -1)
 
 
-class _Affine:
-    """An affine map; ``weight`` has shape ``(inputs, outputs)``."""
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a pass stands.
 
-    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
-        self.weight, self.array = weight, weight.numpy()
-        self.bias = None if bias is None else bias.numpy()
+    Attributes:
+        slots: First and one past the last position of each row's tokens.
+        stop: One past the last position of the longest row.
+        bias: Added to scores: ``-inf`` at keys that a query must not see, else 0; shape
+            ``(batch, 1, time, stop)``; None where every query sees every key.
+    """
 
-    def __call__(self, rows: Rows) -> Rows:
-        if len(rows) * self.array.size <= _SMALL_PRODUCT:
-            mapped: Rows = rows @ self.array
-        else:
-            mapped = torch.mm(torch.from_numpy(rows), self.weight).numpy()
-        if self.bias is not None:
-            mapped += self.bias
-        return mapped
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Layer:
-    """One block; ``stored`` are its keys and values, shape ``(2, heads, max_length, head_dim)``."""
-
-    before_attention: tuple[Rows, Rows]
-    attention_in: _Affine
-    attention_out: _Affine
-    before_feed_forward: tuple[Rows, Rows]
-    feed_forward_in: _Affine
-    feed_forward_out: _Affine
-    stored: Rows
+    slots: Sequence[tuple[int, int]]
+    stop: int
+    bias: Rows | None
 
     @classmethod
-    def view(cls, weights: Mapping[str, Tensor], index: int, stored: Tensor) -> _Layer:
-        """The parameters of layer ``index``."""
+    def of(cls, starts: Sequence[int], count: int) -> _Place:
+        stop = max(starts) + count
+        if count == 1 and min(starts) + 1 == stop:
+            return cls([(start, stop) for start in starts], stop, None)
+        queries = np.asarray(starts)[:, None, None, None] + np.arange(count)[:, None]
+        # A query sees keys up to its own position: this hides a shorter row's leftovers, too.
+        bias = np.where(np.arange(stop) > queries, np.float32(-np.inf), np.float32(0))
+        return cls([(start, start + count) for start in starts], stop, bias)
 
-        def affine(name: str) -> _Affine:
-            prefix = f"h.{index}.{name}"
-            return _Affine(weights[f"{prefix}.weight"], weights[f"{prefix}.bias"])
+    def rows_of(self, positions: Rows) -> Rows:
+        """Embeddings of the positions, one after the other."""
+        if len(self.slots) == 1:
+            ((start, stop),) = self.slots
+            return positions[start:stop]
+        return np.concatenate([positions[start:stop] for start, stop in self.slots])
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Layer:
+    """One block."""
+
+    num_heads: int
+    attention_in: PanelMap
+    attention_out: PanelMap
+    feed_forward_in: PanelMap
+    feed_forward_out: PanelMap
+
+    @classmethod
+    def of(cls, source: _Source, prefix: str, num_heads: int) -> _Layer:
         return cls(
-            before_attention=_norm_view(weights, f"h.{index}.ln_1"),
-            attention_in=affine("attn.c_attn"),
-            attention_out=affine("attn.c_proj"),
-            before_feed_forward=_norm_view(weights, f"h.{index}.ln_2"),
-            feed_forward_in=affine("mlp.c_fc"),
-            feed_forward_out=affine("mlp.c_proj"),
-            stored=stored.numpy(),
+            num_heads=num_heads,
+            attention_in=source.queries_keys_values(prefix, num_heads),
+            attention_out=source.onto_stream(f"{prefix}.attn.c_proj", 1),
+            feed_forward_in=source.after_norm(
+                f"{prefix}.ln_2", *source.affine(f"{prefix}.mlp.c_fc")
+            ),
+            # gelu's one half.
+            feed_forward_out=source.onto_stream(f"{prefix}.mlp.c_proj", 0.5),
         )
 
-    def attend(self, rows: Rows, start: int, hidden: NDArray[np.bool_] | None) -> Rows:
-        """Attention's share of the residual stream; ``hidden`` marks keys after each query."""
-        _, heads, _, head_dim = self.stored.shape
-        count, stop = len(rows), start + len(rows)
-        fresh = self.attention_in(rows).reshape(count, 3, heads, head_dim).transpose(1, 2, 0, 3)
-        self.stored[:, :, start:stop] = fresh[1:]
-        keys, values = self.stored[:, :, :stop]
-        scores = (fresh[0] * head_dim**-0.5) @ keys.transpose(0, 2, 1)
-        if hidden is not None:
-            scores[:, hidden] = -np.inf
+    def attend(self, rows: Rows, stored: Rows, place: _Place) -> Rows:
+        """Attention's share of the residual stream; stores keys and values."""
+        batch, heads = len(place.slots), self.num_heads
+        fresh = self.attention_in(rows).reshape(batch, len(rows) // batch, 3, heads, -1)
+        fresh = fresh.transpose(2, 0, 3, 1, 4)
+        for row, (start, stop) in enumerate(place.slots):
+            stored[:, row, :, start:stop] = fresh[1:, row]
+        keys, values = stored[:, :, :, : place.stop]
+        scores = fresh[0] @ keys.transpose(0, 1, 3, 2)
+        if place.bias is not None:
+            scores += place.bias
         scores -= np.maximum.reduce(scores, axis=-1, keepdims=True)
         np.exp(scores, out=scores)
         scores /= np.add.reduce(scores, axis=-1, keepdims=True)
-        return self.attention_out((scores @ values).transpose(1, 0, 2).reshape(count, -1))
+        mixed = (scores @ values).transpose(0, 2, 1, 3)
+        return self.attention_out(mixed.reshape(len(rows), -1))
 
     def feed_forward(self, rows: Rows) -> Rows:
-        """The two affine maps around ``gelu_new``, computed in place."""
+        """The two affine maps around twice ``gelu_new``, computed in place."""
         inner = self.feed_forward_in(rows)
         gate = inner * inner
+        gate *= _GELU_SCALE * 0.044715
+        gate += _GELU_SCALE
         gate *= inner
-        gate *= 0.044715
-        gate += inner
-        gate *= _GELU_SCALE
         np.tanh(gate, out=gate)
         gate += 1
         gate *= inner
-        gate *= 0.5
         return self.feed_forward_out(gate)
 
 
-def _norm_view(weights: Mapping[str, Tensor], name: str) -> tuple[Rows, Rows]:
-    return weights[f"{name}.weight"].numpy(), weights[f"{name}.bias"].numpy()
+@dataclass(frozen=True)
+class _Source:
+    """Parameters by name, and maps made from them; all is folded in float64."""
+
+    arrays: Mapping[str, Rows]
+
+    def affine(self, name: str) -> tuple[Rows, Rows]:
+        return self.arrays[f"{name}.weight"], self.arrays[f"{name}.bias"]
+
+    def queries_keys_values(self, prefix: str, num_heads: int) -> PanelMap:
+        """Attention's map, with the scale of the scores in the queries' part."""
+        weight, bias = (part.astype(np.float64) for part in self.affine(f"{prefix}.attn.c_attn"))
+        width = len(weight)
+        scale = np.ones(3 * width)
+        scale[:width] = (width // num_heads) ** -0.5
+        return self.after_norm(f"{prefix}.ln_1", weight * scale, bias * scale)
+
+    def after_norm(self, name: str, weight: Rows, bias: Rows | float = 0.0) -> PanelMap:
+        """A map of what a layer norm gives, as a map of what :func:`_normalise` gives."""
+        scale, offset = (part.astype(np.float64) for part in self.affine(name))
+        width, dtype = len(scale), self.arrays[f"{name}.weight"].dtype
+        folded = math.sqrt(width) * scale[:, None] * weight
+        return PanelMap(folded.astype(dtype), (offset @ weight + bias).astype(dtype))
+
+    def onto_stream(self, name: str, factor: float) -> PanelMap:
+        """A map whose outputs have no mean."""
+        weight, bias = self.affine(name)
+        return PanelMap(_centred(weight, factor), _centred(bias))
 
 
-def _normalise(rows: Rows, norm: tuple[Rows, Rows], eps: float) -> Rows:
-    width = rows.shape[-1]
-    centred: Rows = rows - np.add.reduce(rows, axis=-1, keepdims=True) / width
-    variance = np.add.reduce(centred * centred, axis=-1, keepdims=True) / width
-    variance += eps
-    centred /= np.sqrt(variance)
-    centred *= norm[0]
-    centred += norm[1]
+def _centred(rows: Rows, factor: float = 1.0) -> Rows:
+    wide = rows.astype(np.float64)
+    centred: Rows = (factor * (wide - wide.mean(axis=-1, keepdims=True))).astype(rows.dtype)
     return centred
+
+
+def _normalise(rows: Rows, eps: float) -> Rows:
+    """Rows without a mean over the root of their sum of squares."""
+    squares = np.add.reduce(rows * rows, axis=-1, keepdims=True)
+    squares += eps
+    return rows / np.sqrt(squares, out=squares)

@@ -6,13 +6,15 @@ much of it counts, and the next tokens overwrite the rest.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from specverify.errors import InvalidInputError
-from specverify.models.host_pass import HostPass
 
 __all__ = ["KVCache"]
 
@@ -29,9 +31,8 @@ class KVCache:
     Attributes:
         lengths: Tokens that count in each row, int64, shape ``(batch,)``. Writing a smaller number
             in place forgets what lies beyond.
-        stored_heads: Keys and values of each layer, shape ``(2, batch, heads, max_length,
+        stored_heads: Keys and values of each layer, shape ``(layers, 2, batch, heads, max_length,
             head_dim)``.
-        host: Runs short passes of a small model on these arrays; None for other models.
     """
 
     def __init__(
@@ -44,10 +45,7 @@ class KVCache:
     ) -> None:
         self.lengths: NDArray[np.int64] = np.zeros(shape[0], np.int64)
         # Zeros, not empty: a masked-out NaN in uninitialised memory would still poison a row.
-        self.stored_heads = [
-            torch.zeros((2, *shape), dtype=dtype, device=device) for _ in range(num_layers)
-        ]
-        self.host: HostPass | None = None
+        self.stored_heads = torch.zeros((num_layers, 2, *shape), dtype=dtype, device=device)
         self._stored = self.lengths.copy()
         self._max_length = shape[2]
         self._device = device
@@ -79,12 +77,13 @@ class KVCache:
             self._mask = self._causal(self._slots).unsqueeze(1)
         return self._slots
 
-    def begin_on_host(self, batch_size: int, count: int) -> int:
-        """As :meth:`begin`, for :attr:`host`, which keeps no state; the position of the first."""
-        start, stored = int(self.lengths[0]), int(self._stored[0])
-        if batch_size == 1 and 0 <= start <= stored and start + count <= self._max_length:
-            return start
-        return self._check(batch_size, count)[0]  # which says what is wrong
+    def begin_on_host(self, batch_size: int, count: int) -> tuple[list[int], NDArray[Any]]:
+        """As :meth:`begin`, for numpy: each row's first new position, and all that is stored.
+
+        The array shares the cache's memory. Only for caches on the host, of a dtype that numpy has.
+        """
+        self._check(batch_size, count)
+        return self.lengths.tolist(), self.stored_heads.numpy()
 
     def extend(self, layer: int, fresh: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         """Store one layer's new keys and values; returns all of them and the mask.
@@ -110,6 +109,17 @@ class KVCache:
         """Count ``count`` appended tokens in each row, once every layer has stored its part."""
         self.lengths += count
         self._stored[:] = self.lengths
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Drop all other rows, and put these in this order.
+
+        Args:
+            rows: Indices of different rows, at least one.
+        """
+        chosen = torch.as_tensor(rows, device=self._device)
+        self.stored_heads = self.stored_heads.index_select(2, chosen)
+        self.lengths, self._stored = self.lengths[rows], self._stored[rows]
+        self._rows = self._rows[: len(rows)]
 
     def _causal(self, positions: Tensor) -> Tensor:
         # A query sees keys up to its own position: this hides a shorter row's leftovers, too. Two

@@ -8,6 +8,7 @@ import torch
 
 from specverify.errors import InvalidInputError
 from specverify.models.gpt import GPTModel
+from specverify.models.host_pass import HostPass
 from specverify.models.pairs import load_pair
 
 LENGTH = 40
@@ -22,11 +23,9 @@ def small_gpt(width: int = 16) -> GPTModel:
     return model.eval()
 
 
-def logits_in_pieces(model: GPTModel, tokens, pieces, *, on_host: bool) -> torch.Tensor:
+def logits_in_pieces(model: GPTModel, tokens, pieces, monkeypatch, *, on_host: bool):
     cache = model.new_cache()
-    assert cache.host is not None
-    if not on_host:
-        cache.host = None
+    monkeypatch.setattr(HostPass, "takes", lambda rows: on_host)
     starts = np.cumsum([0, *pieces])[:-1]
     parts = [
         model.forward(tokens[start : start + n], cache)
@@ -35,17 +34,49 @@ def logits_in_pieces(model: GPTModel, tokens, pieces, *, on_host: bool) -> torch
     return torch.cat(parts)
 
 
-# At a width of 128 products of several tokens go to torch.
 @pytest.mark.parametrize("width", [16, 128])
 @pytest.mark.parametrize("pieces", [[1] * 12, [20, 1, 5, 2, 8, 4], [8, 8, 8, 8, 8]], ids=str)
-def test_agrees_with_torch(width, pieces) -> None:
+def test_agrees_with_torch(width, pieces, monkeypatch) -> None:
     model = small_gpt(width)
     tokens = np.random.default_rng(0).integers(0, 50, sum(pieces))
     with torch.no_grad():
         whole = model(tokens)
     for on_host in (True, False):
-        parts = logits_in_pieces(model, tokens, pieces, on_host=on_host)
+        parts = logits_in_pieces(model, tokens, pieces, monkeypatch, on_host=on_host)
         torch.testing.assert_close(parts, whole, rtol=0, atol=1e-10)
+
+
+def test_rows_of_unequal_length_in_either_kind_of_pass(monkeypatch) -> None:
+    """Host and torch take turns on one cache, whose rows are cut back by unequal numbers."""
+    model, rng = small_gpt(), np.random.default_rng(3)
+    cache, texts = model.new_cache(3), [[], [], []]
+    for number, kept in enumerate(([4, 4, 4], [7, 2, 5], [8, 6, 1], [2, 2, 2], [5, 3, 4])):
+        fresh = rng.integers(0, 50, (3, 4))
+        monkeypatch.setattr(HostPass, "takes", lambda rows, on_host=number % 2 == 0: on_host)
+        starts = [len(text) for text in texts]
+        logits = model.forward(fresh, cache)
+        for row, text in enumerate(texts):
+            text.extend(fresh[row].tolist())
+            with torch.no_grad():
+                whole = model(np.array(text))[starts[row] :]
+            torch.testing.assert_close(logits[row], whole, rtol=0, atol=1e-10)
+            del text[kept[row] :]
+        cache.lengths[:] = [len(text) for text in texts]
+
+
+def test_keeps_some_rows() -> None:
+    model = small_gpt()
+    first, second = np.random.default_rng(4).integers(0, 50, (2, 3, 5))
+    cache = model.new_cache(3)
+    model.forward(first, cache)
+    cache.lengths[:] = [5, 3, 4]
+    cache.keep([2, 0])
+    assert cache.lengths.tolist() == [4, 5]
+    logits = model.forward(second[:2], cache)
+    for row, text in enumerate((first[2, :4], first[0])):
+        with torch.no_grad():
+            whole = model(np.concatenate([text, second[row]]))[len(text) :]
+        torch.testing.assert_close(logits[row], whole, rtol=0, atol=1e-10)
 
 
 def test_a_wrong_cache_is_seen() -> None:
@@ -73,32 +104,62 @@ def test_overwrites_what_was_rolled_back() -> None:
     torch.testing.assert_close(after, whole[6:], rtol=0, atol=1e-10)
 
 
-def test_sees_weights_that_change_in_place() -> None:
+def test_a_new_cache_sees_weights_that_changed() -> None:
     model = small_gpt()
-    cache = model.new_cache()
+    model.new_cache()
     with torch.no_grad():
         model.h[0].mlp.c_fc.bias.add_(1.0)
         whole = model(np.array([3, 4]))
-    torch.testing.assert_close(model.forward(np.array([3, 4]), cache), whole, rtol=0, atol=1e-10)
+    logits = model.forward(np.array([3, 4]), model.new_cache())
+    torch.testing.assert_close(logits, whole, rtol=0, atol=1e-10)
+    with torch.no_grad():
+        single = model.float()(np.array([3, 4]))
+    logits = model.forward(np.array([3, 4]), model.new_cache())
+    torch.testing.assert_close(logits, single, rtol=0, atol=1e-5)
 
 
-def test_the_shipped_draft_is_small_and_its_target_is_not() -> None:
+def test_weights_that_torch_does_not_count_changes_of() -> None:
+    with torch.inference_mode():
+        model = small_gpt()
+        for _ in range(2):
+            model.h[0].mlp.c_fc.bias.add_(1.0)
+            whole = model(np.array([3, 4]))
+            logits = model.forward(np.array([3, 4]), model.new_cache())
+            torch.testing.assert_close(logits, whole, rtol=0, atol=1e-10)
+
+
+def test_a_model_as_loaded_in_single_precision() -> None:
     pair = load_pair()
-    assert pair.draft.new_cache().host is not None
-    assert pair.target.new_cache().host is None
+    for model in (pair.target, pair.draft):
+        tokens = np.random.default_rng(5).integers(0, model.vocab_size, 30)
+        with torch.no_grad():
+            whole = model(tokens)
+        cache = model.new_cache()
+        parts = torch.cat([model.forward(piece, cache) for piece in np.split(tokens, [9, 10, 15])])
+        difference = (parts.softmax(-1) - whole.softmax(-1)).abs().sum(-1).max()
+        assert float(difference) < 1e-4
 
 
 @pytest.mark.parametrize(
-    ("model", "batch_size"),
+    ("weights", "suits"),
     [
-        (GPTModel(50, 16, 2, 1, 8), 2),
-        (GPTModel(50, 16, 2, 1, 8).bfloat16(), 1),
-        (GPTModel(50, 512, 2, 1, 8), 1),
+        ([torch.zeros(2, 3), torch.zeros(4)], True),
+        ([torch.zeros(2, dtype=torch.float64)], True),
+        ([torch.zeros(2, dtype=torch.bfloat16)], False),
+        ([torch.zeros(2), torch.zeros(2, dtype=torch.float64)], False),
+        ([torch.zeros(1).expand(2**26)], False),
+        ([torch.zeros(2, device="meta")], False),
     ],
-    ids=["batch", "half", "wide"],
+    ids=["single", "double", "half", "mixed", "large", "elsewhere"],
 )
-def test_leaves_the_rest_to_torch(model, batch_size) -> None:
-    assert model.new_cache(batch_size).host is None
+def test_which_models_it_is_for(weights, suits) -> None:
+    assert HostPass.suits(weights) is suits
+
+
+def test_half_precision_is_left_to_torch() -> None:
+    model = GPTModel(50, 16, 2, 1, 8).bfloat16()
+    logits = model.forward(np.array([3, 4]), model.new_cache())
+    assert logits.dtype == torch.bfloat16
 
 
 @pytest.mark.parametrize(
