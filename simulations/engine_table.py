@@ -77,6 +77,17 @@ def _litgpt(form: str) -> EngineEntry:
     )
 
 
+def _openvino(mode: str) -> EngineEntry:
+    return EngineEntry(
+        name=f"OpenVINO GenAI {mode}",
+        environment="openvino-genai",
+        package="openvino-genai",
+        requirements=("openvino-genai==2026.4.1.0",),
+        target=f"openvino-genai:mode={mode}",
+        options=("--tv", "0.02"),
+    )
+
+
 _LLAMA = ("xllamacpp==2026.10.11549", "gguf==0.19.0", "httpx==0.28.1")
 
 ENGINES = (
@@ -93,6 +104,17 @@ ENGINES = (
         options=("--reference", "tiny", "--tv", "0.02"),
         serve="sample-and-match",
     ),
+    EngineEntry(
+        name="MLX-LM",
+        environment="mlx-lm",
+        package="mlx-lm",
+        requirements=("mlx-lm==0.32.2", "mlx[cpu]==0.32.4"),
+        target="mlx-lm:gamma=2",
+        options=("--tv", "0.02", "--budget", "400s"),
+    ),
+    _openvino("draft"),
+    _openvino("prompt-lookup"),
+    _openvino("plain"),
     _transformers("verify", "verify"),
     _library("flashspec", "verify"),
     _library("flashspec", "batched"),
