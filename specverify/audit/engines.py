@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from specverify.audit.arms import count_arms
 from specverify.audit.calls import guarded
+from specverify.audit.drafts import count_drafts
 from specverify.audit.explanations import (
     AS_TOLD,
     EXPLANATIONS,
@@ -21,6 +22,7 @@ from specverify.audit.explanations import (
 from specverify.audit.forms import Completions, Form
 from specverify.audit.observer import Observer
 from specverify.audit.ratios import count_ratios
+from specverify.audit.sent_settings import count_settings
 from specverify.audit.tally import Tally
 from specverify.audit.targets import Target
 from specverify.errors import ImplementationError, InvalidEmissionError, InvalidInputError
@@ -196,6 +198,10 @@ class EngineSampler:
         assert isinstance(drawn, Completions)
         return drawn
 
+    def _plain(self, prompt: list[int], tokens: NDArray[np.int64]) -> NDArray[np.float64]:
+        plain: NDArray[np.float64] = self._law.probs(prompt, tokens, SamplingParams())
+        return plain
+
     def _probe(self, tally: Tally, seed: int) -> None:
         answers = [self._call(self._prompts[0], 2, seed).tokens.tolist() for _ in range(2)]
         tally.table("repeats", (2,))[int(answers[0] != answers[1])] += 1
@@ -207,6 +213,10 @@ class EngineSampler:
     ) -> None:
         tokens = np.asarray(drawn.tokens, dtype=np.int64)
         target = self._law.probs(prompt, tokens, self._scenario.sampling)
+        count_drafts(tally, drawn)
+        count_settings(
+            tally, tokens, target, self._scenario.sampling, lambda: self._plain(prompt, tokens)
+        )
         draft = None
         if hasattr(self._engine, "draft_probs"):
             draft = self._engine.draft_probs(prompt, tokens, self._scenario.sampling)

@@ -11,6 +11,7 @@ from specverify.audit.checks.efficiency import block_outcomes, fitting_scheme, r
 from specverify.audit.checks.exact import is_exact, record_of
 from specverify.audit.checks.fit import TOO_GOOD
 from specverify.audit.checks.transform import engine_scheme_finding
+from specverify.audit.drafts import nothing_drafted
 from specverify.audit.exact_record import DISCARDED, REFUSED
 from specverify.audit.scenarios import Scenario
 from specverify.audit.schemes import STANDARD, Scheme, mean_length
@@ -37,6 +38,7 @@ def find_all(
         if isinstance(s, Scenario) and s.name in tallies and tallies[s.name].total("blocks")
     ]
     found += filter(None, [engine_scheme_finding(tallies.values(), terms)])
+    found += filter(None, [nothing_drafted(tallies.values())])
     if seen:
         scheme = fitting_scheme(seen, tallies, terms)
         if scheme is not STANDARD:

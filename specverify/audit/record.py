@@ -113,6 +113,9 @@ def _acceptance(checks: Sequence[CheckResult]) -> dict[str, Any]:
         "gamma",
         "iid_tokens_per_pass",
         "passes",
+        "drafted",
+        "accepted",
+        "accepted_over_drafted",
     )
     for check in checks:
         numbers = {key: check.params[key] for key in keys if key in check.params}

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 from scipy import stats
 
 from specverify.audit.checks.fit import Fit
+from specverify.audit.drafts import draft_numbers
 from specverify.audit.engines import MICRO, ORDERS, EngineScenario
 from specverify.audit.evidence import (
     Evidence,
@@ -19,6 +21,7 @@ from specverify.audit.evidence import (
     weigh,
 )
 from specverify.audit.explanations import EXPLANATIONS
+from specverify.audit.sent_settings import likely_setting
 from specverify.audit.tally import Tally
 from specverify.audit.terms import Terms
 from specverify.audit.tiers import Tier, outlook, told
@@ -108,7 +111,9 @@ def check_transform(
         message=_message(verdict, tv, found, impossible)
         + (fit.text or outlook(verdict, terms, done, log_e=bet.log_e, tv=tv))
         + f" ({tier})",
-        diagnosis=_where(counts, bet) if verdict is Verdict.FAIL else None,
+        diagnosis=_where(counts, bet, likely_setting(tally, scenario.sampling))
+        if verdict is Verdict.FAIL
+        else None,
         replay=terms.replay(scenario.name),
         case=tally.cases.get("impossible"),
     )
@@ -179,17 +184,13 @@ def check_passes(scenario: EngineScenario, tally: Tally, terms: Terms) -> CheckR
     """
     totals, expected = tally.get("passes"), tally.get("passes-expected")
     if totals is None or expected is None or not totals[0]:
-        return CheckResult(
-            name=f"length[{scenario.name}]",
-            family=Family.EFFICIENCY,
-            verdict=Verdict.SKIP,
-            params=scenario.params(),
-            message="passes or the draft's law are unknown",
-        )
+        return _drafts_alone(scenario, draft_numbers(tally))
     passes, tokens, overlap = (int(total) for total in totals[:3])
     mean, variance = (float(moment) / MICRO for moment in expected[0])
     p_value = pass_p_value(passes, mean, variance, slack=_slack(terms, tokens))
-    failed = terms.adjusted(p_value) <= terms.false_alarm
+    # The slack grants whatever the tolerance may change: the p-value holds within it.
+    adjusted = terms.adjusted(p_value, tolerant=True)
+    failed = adjusted <= terms.false_alarm
     spread = float(stats.norm.isf((1 - _CONFIDENCE) / 2)) * math.sqrt(variance)
     alpha, gamma = overlap / MICRO / tokens, int(np.flatnonzero(tally.arrays["gamma"])[0])
     low, high = tokens / (mean + spread), tokens / max(mean - spread, 1e-9)
@@ -202,6 +203,7 @@ def check_passes(scenario: EngineScenario, tally: Tally, terms: Terms) -> CheckR
         "gamma": gamma,
         "iid_tokens_per_pass": float(expected_accepted_tokens(alpha, gamma)),
         "passes": passes,
+        **draft_numbers(tally),
     }
     return CheckResult(
         name=f"length[{scenario.name}]",
@@ -211,11 +213,30 @@ def check_passes(scenario: EngineScenario, tally: Tally, terms: Terms) -> CheckR
         n=passes,
         statistic=(passes - mean) / math.sqrt(variance) if variance else None,
         p_value=p_value,
-        p_adjusted=terms.adjusted(p_value),
+        p_adjusted=adjusted,
         message=f"tokens/pass {tokens / passes:.4f}, expected of these texts {tokens / mean:.4f} "
         f"({low:.4f} to {high:.4f}); alpha {alpha:.4f}, i.i.d. formula "
         f"{numbers['iid_tokens_per_pass']:.4f}",
         replay=terms.replay(scenario.name),
+    )
+
+
+def _drafts_alone(scenario: EngineScenario, numbers: dict[str, Any]) -> CheckResult:
+    """The check where nobody knows how many passes to expect: it fails if nothing was drafted."""
+    verdict, message = Verdict.SKIP, "passes or the draft's law are unknown"
+    if numbers:
+        verdict = Verdict.PASS if numbers["drafted"] else Verdict.FAIL
+        message = (
+            f"{numbers['drafted']} drafted, {numbers['accepted']} accepted; "
+            "how many to expect is unknown"
+        )
+    return CheckResult(
+        name=f"length[{scenario.name}]",
+        family=Family.EFFICIENCY,
+        verdict=verdict,
+        params=scenario.params() | numbers,
+        n=numbers.get("drafted", 0),
+        message=message,
     )
 
 
@@ -233,7 +254,7 @@ def engine_scheme_finding(tallies: Iterable[Tally], terms: Terms) -> Finding | N
     """
     seen = [t for t in tallies if t.total("passes")]
     fits = [_fit(seen, which, terms) for which in range(len(EXPLANATIONS))]
-    if terms.adjusted(fits[0]) > terms.false_alarm:
+    if terms.adjusted(fits[0], tolerant=True) > terms.false_alarm:
         return None
     best = int(np.argmax(fits))
     if fits[best] > _FITS / len(EXPLANATIONS):
@@ -271,7 +292,7 @@ def _message(verdict: Verdict, tv: Interval, found: float, impossible: int) -> s
     return f"total variation {bound} over cells; {found:.3g} would have been found"
 
 
-def _where(counts: np.ndarray, bet: bets.Evidence) -> Diagnosis:
+def _where(counts: np.ndarray, bet: bets.Evidence, setting: str | None) -> Diagnosis:
     seen: list[Evidence] = [weigh([_uniform(c) for c in orders]) for orders in counts]
     broken = [i for i, evidence in enumerate(seen) if evidence.p_value * len(seen) <= 1e-4]
     position = broken[0] if broken else None
@@ -279,9 +300,12 @@ def _where(counts: np.ndarray, bet: bets.Evidence) -> Diagnosis:
     naming = name_alternative(bet.shares)
     known = [naming.consistent_with, *naming.siblings] if naming.consistent_with else []
     like = f"; consistent with {' or '.join(map(str, known[:3]))}" if known else ""
+    if setting is not None:
+        like += f"; the tokens look drawn under {setting}"
     return Diagnosis(
         text=f"the law breaks {where} of the completion{like}",
         consistent_with=naming.consistent_with,
+        stage=None if setting is None else "parameters",
         position=position,
         siblings=naming.siblings if known else (),
     )
