@@ -78,9 +78,7 @@ def verify_blocks(
         _check_values(target_probs, draft_probs, draft_tokens, lengths)
     batch, gamma = draft_tokens.shape
     drawn = uniforms(target_probs, (batch, gamma + 1), generator)
-    return _verify(
-        (target_probs, draft_probs, draft_tokens), drawn[:, :gamma], drawn[:, gamma], lengths
-    )
+    return _verify((target_probs, draft_probs, draft_tokens), drawn, lengths)
 
 
 def verify_blocks_from_uniforms(
@@ -116,26 +114,28 @@ def verify_blocks_from_uniforms(
     lengths = block_lengths(draft_tokens, draft_lengths)
     if validate:
         _check_values(target_probs, draft_probs, draft_tokens, lengths)
-    blocks = (target_probs, draft_probs, draft_tokens)
-    return _verify(blocks, accept_uniforms, token_uniforms, lengths)
+    xp = namespace(accept_uniforms, token_uniforms)
+    drawn = xp.concat([accept_uniforms, token_uniforms[:, None]], axis=-1)
+    return _verify((target_probs, draft_probs, draft_tokens), drawn, lengths)
 
 
-def _verify(
-    blocks: tuple[Any, Any, Any], accept_uniforms: Any, token_uniforms: Any, lengths: Any
-) -> BlockBatch:
+def _verify(blocks: tuple[Any, Any, Any], drawn: Any, lengths: Any) -> BlockBatch:
     target_probs, draft_probs, draft_tokens = blocks
-    if len(draft_tokens) < _MANY and is_on_host(target_probs, draft_probs):
-        in_turn, drawn = Laws.of(target_probs, draft_probs), (accept_uniforms, token_uniforms)
+    if draft_tokens.shape[0] < _MANY and is_on_host(target_probs, draft_probs):
+        in_turn = Laws.of(target_probs, draft_probs)
         return BlockBatch(*verify_in_turn(in_turn, draft_tokens, drawn, lengths))
     xp = namespace(target_probs)
     gamma = draft_tokens.shape[1]
-    places = xp.arange(gamma + 1, device=getattr(draft_tokens, "device", None))
+    device = getattr(draft_tokens, "device", None)
+    if lengths is None:
+        lengths = xp.full(draft_tokens.shape[:1], gamma, dtype=xp.int64, device=device)
+    places = xp.arange(gamma + 1, device=device)
     live = live_rows(lengths, gamma)
     drafts = xp.where(live, xp.astype(draft_tokens, xp.int64), 0)
-    passed = live & (accept_uniforms < _ratios(xp, target_probs, draft_probs, drafts))
+    passed = live & (drawn[:, :gamma] < _ratios(xp, target_probs, draft_probs, drafts))
     n_accepted = xp.sum(xp.cumulative_prod(xp.astype(passed, xp.int64), axis=-1), axis=-1)
     laws = target_probs, draft_probs
-    last = _last_tokens(laws, n_accepted, n_accepted < lengths, token_uniforms)[:, None]
+    last = _last_tokens(laws, n_accepted, n_accepted < lengths, drawn[:, gamma])[:, None]
     padded = xp.concat([drafts, xp.zeros_like(last)], axis=-1)
     ends = n_accepted[:, None]
     emitted = xp.where(places < ends, padded, xp.where(places == ends, last, -1))
@@ -181,10 +181,10 @@ def _at_least_single(xp: Any, rows: Any) -> Any:
 
 def _check_values(target_probs: Any, draft_probs: Any, draft_tokens: Any, lengths: Any) -> None:
     gamma = draft_tokens.shape[1]
-    check_lengths(lengths, gamma)
-    if bool(namespace(lengths).all(lengths == gamma)):
+    if lengths is None:
         check_block_laws(target_probs, draft_probs, draft_tokens)
         return
+    check_lengths(lengths, gamma)
     live = live_rows(lengths, gamma)
     rows = target_probs[live_rows(lengths + 1, gamma + 1)]
     check_block_laws(rows, draft_probs[live], draft_tokens[live])

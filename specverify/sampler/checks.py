@@ -67,17 +67,15 @@ def check_token_ids(argument: str, tokens: Array, vocab_size: int) -> None:
 
 
 def block_lengths(draft_tokens: Any, draft_lengths: Any) -> Any:
-    """Drafts of each block, int64, shape ``(batch,)``: all of them where nothing is said.
+    """Drafts of each block, int64, shape ``(batch,)``, or None for all of them.
 
     Raises:
         InvalidInputError: If the shape or the dtype does not fit.
     """
-    xp = namespace(draft_tokens)
-    device = getattr(draft_tokens, "device", None)
-    batch, gamma = draft_tokens.shape
     if draft_lengths is None:
-        return xp.full((batch,), gamma, dtype=xp.int64, device=device)
-    lengths = xp.asarray(draft_lengths, device=device)
+        return None
+    xp, batch = namespace(draft_tokens), draft_tokens.shape[0]
+    lengths = xp.asarray(draft_lengths, device=getattr(draft_tokens, "device", None))
     if tuple(lengths.shape) != (batch,):
         raise InvalidInputError(
             "draft_lengths", f"needs shape ({batch},), got {tuple(lengths.shape)}"

@@ -73,8 +73,7 @@ def verify_blocks_from_logits(
         batch, gamma = draft_tokens.shape
         drawn = uniforms(target_logits, (batch, gamma + 1), generator)
         blocks = _blocks(target_logits, draft_logits, temperature)
-        tests_and_last = drawn[:, :gamma], drawn[:, gamma]
-        return BlockBatch(*verify_in_turn(blocks, draft_tokens, tests_and_last, lengths))
+        return BlockBatch(*verify_in_turn(blocks, draft_tokens, drawn, lengths))
     target_probs, draft_probs = (
         _softmax(logits, temperature) for logits in (target_logits, draft_logits)
     )
@@ -88,10 +87,12 @@ def _few_or_long(logits: Any) -> bool:
 
 def _check_values(target_logits: Any, draft_logits: Any, draft_tokens: Any, lengths: Any) -> None:
     gamma = draft_tokens.shape[1]
+    if lengths is None:
+        lengths = block_lengths(draft_tokens, [gamma] * draft_tokens.shape[0])
     check_lengths(lengths, gamma)
-    tested, all_rows = live_rows(lengths, gamma), live_rows(lengths + 1, gamma + 1)
+    tested = live_rows(lengths, gamma)
     check_token_ids("draft_tokens", draft_tokens[tested], target_logits.shape[-1])
-    _check_logits("target_logits", target_logits, all_rows)
+    _check_logits("target_logits", target_logits, live_rows(lengths + 1, gamma + 1))
     _check_logits("draft_logits", draft_logits, tested)
 
 
@@ -122,42 +123,38 @@ def _softmax(logits: Any, temperature: float) -> Any:
 def _blocks(target_logits: Any, draft_logits: Any, temperature: float) -> Iterator[_LazyBlock]:
     if is_torch(target_logits):
         target_logits, draft_logits = target_logits.detach(), draft_logits.detach()
-    target, draft = (_Normaliser(rows, temperature) for rows in (target_logits, draft_logits))
+    models = _Normaliser(target_logits, temperature), _Normaliser(draft_logits, temperature)
     for target_rows, draft_rows in zip(target_logits, draft_logits, strict=True):
-        # As tuples: to ask a tensor for one row costs as much as for all of them.
-        yield _LazyBlock((tuple(target_rows), tuple(draft_rows)), (target, draft))
+        yield _LazyBlock(target_rows, draft_rows, *models)
 
 
 class _LazyBlock(NamedTuple):
     """A block that is normalised row by row; its laws are overwritten by the next."""
 
-    rows: tuple[tuple[Any, ...], tuple[Any, ...]]
-    models: tuple[_Normaliser, _Normaliser]
+    target_rows: Any
+    draft_rows: Any
+    target: _Normaliser
+    draft: _Normaliser
 
     def ratio(self, place: int, token: int) -> float:
         """Target over draft probability of a drafted token, at most one where digits are lost."""
-        target, draft = (
-            model.normalise(rows[place]).item(token)
-            for rows, model in zip(self.rows, self.models, strict=True)
-        )
+        target = self.target.normalise(self.target_rows[place]).item(token)
+        draft = self.draft.normalise(self.draft_rows[place]).item(token)
         if min(target, draft) > _FEW_DIGITS:
             return float(target / draft)
-        target, draft = (
-            model.log_probability(rows[place], token)
-            for rows, model in zip(self.rows, self.models, strict=True)
-        )
+        target = self.target.log_probability(self.target_rows[place], token)
+        draft = self.draft.log_probability(self.draft_rows[place], token)
         return math.exp(min(target - draft, 0.0))
 
     def correction(self, place: int) -> FloatArray:
         """Weights after a rejection at the place whose ratio was asked for last."""
-        target, draft = self.models
-        weights = excess(target.law, draft.law, out=target.law)
+        weights = excess(self.target.law, self.draft.law, out=self.target.law)
         # A rejection without any excess has probability zero, up to rounding.
         return weights if weights.any() else self.bonus(place)
 
     def bonus(self, place: int) -> FloatArray:
         """The target's law."""
-        return self.models[0].normalise(self.rows[0][place])
+        return self.target.normalise(self.target_rows[place])
 
 
 class _Normaliser:
@@ -173,8 +170,7 @@ class _Normaliser:
             logits.new_empty(vocab) if self._torch else np.empty(vocab, dtype=logits.dtype)
         )
         self.law: FloatArray = to_numpy(self._room)
-        self._temperature = temperature
-        self._divisor = _divisor(logits, temperature)
+        self._divisor = 1.0 if temperature == 1 else _divisor(logits, temperature)
 
     def normalise(self, scores: Any) -> FloatArray:
         """The law of a row, in numpy, until the next row."""
@@ -187,14 +183,14 @@ class _Normaliser:
     def _by_torch(self, scores: Any) -> None:
         import torch
 
-        if self._temperature != 1:
+        if self._divisor != 1:
             torch.sub(scores, scores.amax(), out=self._room)
             scores = self._room.div_(self._divisor)
         torch.softmax(scores, -1, out=self._room)
 
     def _by_numpy(self, scores: Any) -> None:
         law = np.subtract(scores, scores.max(), out=self.law)
-        if self._temperature != 1:
+        if self._divisor != 1:
             law /= self._divisor
         np.exp(law, out=law)
         law /= law.sum()

@@ -17,7 +17,7 @@ from specverify.sampler.draws import categorical_from_uniforms, pick_token
 __all__ = ["LastRows", "draw_from_stretches", "excess", "is_long", "pick_from_row", "stretch_sums"]
 
 _STRETCH = 256
-_LONG = 4096  # shorter rows gain nothing
+_LONG = 2048  # shorter rows gain nothing
 
 
 def is_long(laws: Any) -> bool:

@@ -74,43 +74,41 @@ class Laws(NamedTuple):
 
 
 def verify_in_turn(
-    blocks: Iterable[Block], draft_tokens: Any, uniforms: tuple[Any, Any], lengths: Any
+    blocks: Iterable[Block], draft_tokens: Any, uniforms: Any, lengths: Any
 ) -> tuple[Any, Any]:
     """Verify blocks one after another.
 
     Args:
         blocks: Their rows.
         draft_tokens: Drafted ids, shape ``(batch, gamma)``.
-        uniforms: Numbers in [0, 1): for the tests, shape ``(batch, gamma)``, and for the tokens
-            after the accepted drafts, shape ``(batch,)``.
-        lengths: Drafts of each block, shape ``(batch,)``.
+        uniforms: Numbers in [0, 1), shape ``(batch, gamma + 1)``: one for each test, and last the
+            one for the token after the accepted drafts.
+        lengths: Drafts of each block, shape ``(batch,)``, or None where there are ``gamma``.
 
     Returns:
         Emitted ids padded with -1, int64, shape ``(batch, gamma + 1)``, and the numbers of accepted
         drafts, int64, shape ``(batch,)``; of the drafts' library.
     """
     batch, gamma = draft_tokens.shape
-    emitted = np.full((batch, gamma + 1), -1, dtype=np.int64)
     counts = np.zeros(batch, dtype=np.int64)
-    given = (draft_tokens, *uniforms, lengths)
-    lists = zip(*(array.tolist() for array in given), strict=True)
-    for index, (block, (tokens, tests, last, length)) in enumerate(zip(blocks, lists, strict=True)):
-        drafts = tokens[: max(length, 0)]
-        n_accepted, token = _verify_one(block, drafts, (tests, last))
-        emitted[index, : n_accepted + 1] = [*drafts[:n_accepted], token]
+    emitted = np.full((batch, gamma + 1), -1, dtype=np.int64)
+    drafts = draft_tokens.tolist()
+    if lengths is not None:
+        drafts = [row[: max(n, 0)] for row, n in zip(drafts, lengths.tolist(), strict=True)]
+    given = zip(blocks, drafts, uniforms.tolist(), strict=True)
+    for index, (block, tokens, numbers) in enumerate(given):
+        n_accepted, last = _verify_one(block, tokens, numbers)
+        emitted[index, : n_accepted + 1] = [*tokens[:n_accepted], last]
         counts[index] = n_accepted
     return like(draft_tokens, emitted), like(draft_tokens, counts)
 
 
-def _verify_one(
-    block: Block, drafts: Sequence[int], uniforms: tuple[Sequence[float], float]
-) -> tuple[int, int]:
-    tests, last = uniforms
-    for place, token in enumerate(drafts):
+def _verify_one(block: Block, tokens: Sequence[int], uniforms: Sequence[float]) -> tuple[int, int]:
+    for place, token in enumerate(tokens):
         # Strict, so that a token which the target excludes is refused even by a uniform of 0.
-        if not tests[place] < block.ratio(place, token):
-            return place, pick_from_row(block.correction(place), last)
-    return len(drafts), pick_from_row(block.bonus(len(drafts)), last)
+        if not uniforms[place] < block.ratio(place, token):
+            return place, pick_from_row(block.correction(place), uniforms[-1])
+    return len(tokens), pick_from_row(block.bonus(len(tokens)), uniforms[-1])
 
 
 def like(array: Any, values: IntArray) -> Any:
