@@ -51,6 +51,7 @@ from .sampler.decode import speculative_decode as speculative_decode
 from .sampler.decode import speculative_decode_batch as speculative_decode_batch
 from .sampler.draws import categorical_from_uniforms as categorical_from_uniforms
 from .sampler.draws import sample_categorical as sample_categorical
+from .sampler.from_logits import verify_blocks_from_logits as verify_blocks_from_logits
 from .sampler.protocols import CachedModel as CachedModel
 from .sampler.trace import BlockTrace as BlockTrace
 from .sampler.trace import DecodeTrace as DecodeTrace
