@@ -7,6 +7,7 @@ ones it samples from.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,8 @@ class OpenAIServer:
         prefill_emits: Whether the first token comes from the prompt's pass, without drafts.
         tolerance: Total variation that the server's arithmetic may make from float64; of no meaning
             where the reference is a server.
+        quick: Whether completions cost a few milliseconds, so that every setting is sampled until
+            the audit's own bound is reached.
         concurrency: Requests in flight at once.
         timeout: Seconds that one attempt may take.
         patience: Seconds of failures after which the audit stops; the same command resumes it.
@@ -70,6 +73,7 @@ class OpenAIServer:
         drafting: str = "as-target",
         prefill_emits: bool = True,
         tolerance: float = 2e-3,
+        quick: bool = False,
         concurrency: int = 4,
         timeout: float = 60.0,
         patience: float = 60.0,
@@ -97,7 +101,7 @@ class OpenAIServer:
         self._gamma = gamma
         # Two servers of one engine compute alike; exact laws they follow up to their rounding.
         self._tolerance = 0.0 if self._known is None else tolerance
-        self._prefill_emits = prefill_emits
+        self._prefill_emits, self._quick = prefill_emits, bool(quick)
         self._model = model or self._first_model()
 
     def describe(self) -> EngineInfo:
@@ -113,7 +117,8 @@ class OpenAIServer:
             gamma=self._gamma if self._pair() is not None else None,
             prefill_emits=self._prefill_emits,
             tolerance=self._tolerance,
-            details=self._settings | {"url": self._client.url, "model": self._model},
+            quick=self._quick,
+            details=self._settings | {"url": self._client.url, "model": _told(self._model)},
         )
 
     def sample(
@@ -218,6 +223,11 @@ class OpenAIServer:
     def _first_model(self) -> str:
         listed = (self._client.get(f"{self._client.url}/models") or {}).get("data") or [{}]
         return str(listed[0].get("id", "default"))
+
+
+def _told(model: str) -> str:
+    """The name of a model without the folders of the server's machine."""
+    return PurePath(model).name if PurePath(model).is_absolute() else model
 
 
 def _root(url: str) -> str:

@@ -295,13 +295,40 @@ def test_ids_and_counts_are_found_where_servers_put_them() -> None:
     assert token_ids({"tokens": [1]}) == [1]
     assert token_ids({"logprobs": {"content": [{"id": 4}, {"id": 2}]}}) == [4, 2]
     one = {"choices": [{}]}
-    assert counts_of(one | {"timings": {"draft_n": 7, "draft_n_accepted": 3}}) == (3, 7)
+    timings = {"predicted_n": 4, "draft_n": 7, "draft_n_accepted": 3}
+    assert counts_of(one | {"timings": timings}) == (3, 7)
     vllm = {"num_accepted_draft_tokens": 90, "num_draft_tokens": 150}
     assert counts_of(one | {"metrics": {"speculative_decoding": vllm}}) == (90, 150)
     meta = {"spec_num_correct_drafts": 90, "spec_num_proposed_drafts": 150}
     assert counts_of({"choices": [{"meta_info": meta}]}) == (90, 150)
+    assert counts_of(one | {"timings": {"predicted_n": 4}}) == (0, 0)  # nothing was drafted
     assert counts_of(one) is None
     assert counts_of({"choices": [{}, {}], "timings": {"draft_n": 7}}) is None
+
+
+@pytest.mark.parametrize(
+    ("listed", "told"), [("/srv/models/target.gguf", "target.gguf"), ("org/model", "org/model")]
+)
+def test_the_folders_of_the_servers_machine_are_not_told(
+    directory: Path, listed: str, told: str
+) -> None:
+    with serving(directory) as server:
+        details = engine(server, directory, model=listed, quick=True).describe().details
+    assert details is not None
+    assert details["model"] == told
+
+
+@needs_llama
+def test_a_server_that_was_started_without_a_draft_is_told() -> None:
+    port = free_port()
+    told = "reference=tiny,model=m,gamma=4,drafting=greedy"
+    with llama_server(port, "plain"):
+        config = AuditConfig(tv=0.2, isolation="inline")
+        result = audit(f"http://127.0.0.1:{port}/v1#{told}", config=config)
+    assert result.summary.law is not Verdict.FAIL
+    assert result.summary.efficiency is Verdict.FAIL
+    codes = {finding.code for finding in result.summary.findings}
+    assert codes >= {"no-speculation", "nothing-drafted"}
 
 
 @pytest.mark.parametrize(
