@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from engine_faults import faults_table
+
 __all__ = ["confirmed", "markdown", "summarise"]
 
 _HEAD = (
@@ -35,9 +37,9 @@ def summarise(result: dict[str, Any]) -> dict[str, Any]:
     exact = [c["tv"]["low"] for c in law if c["name"].startswith("exact[") and _decided(c)]
     bounds = [c["tv"]["high"] for c in law if c["name"].startswith("token[")]
     passes = {
-        name: (found["tokens_per_pass"], found["expected_tokens_per_pass"])
+        name: (found["tokens_per_pass"], found.get("expected_tokens_per_pass"))
         for name, found in (result["acceptance"] or {}).items()
-        if found.get("tokens_per_pass") and found.get("expected_tokens_per_pass")
+        if found.get("tokens_per_pass")
     }
     summary = result["summary"]
     return {
@@ -49,6 +51,11 @@ def summarise(result: dict[str, Any]) -> dict[str, Any]:
         "exact_scenarios": len(exact),
         "tv_bound": max(bounds, default=None),
         "tokens_per_pass": passes,
+        "drafts": {
+            name: (found["accepted"], found["drafted"])
+            for name, found in (result["acceptance"] or {}).items()
+            if "drafted" in found
+        },
         "accepted": _accepted(result["acceptance"] or {}),
         "findings": summary["findings"],
         "failing": [_failing(check) for check in result["checks"] if _failed(check)],
@@ -72,6 +79,8 @@ def confirmed(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
 
 def markdown(records: dict[str, dict[str, Any]]) -> str:
     """The table, each audit's command, and every failure with its smallest case."""
+    wrong = {name: record for name, record in records.items() if "expect" in record}
+    records = {name: record for name, record in records.items() if name not in wrong}
     lines = [
         "# Released engines, audited",
         "",
@@ -84,6 +93,7 @@ def markdown(records: dict[str, dict[str, Any]]) -> str:
         f"| {' | '.join(_HEAD)} |",
         f"|{'---|' * len(_HEAD)}",
         *(f"| {' | '.join(_cells(name, record))} |" for name, record in records.items()),
+        *faults_table(wrong),
         "",
         "## Commands",
         "",
@@ -111,7 +121,7 @@ def _cells(name: str, record: dict[str, Any]) -> list[str]:
         _number(record["exact_tv"], ".1e"),
         _number(record["tv_bound"], ".4f"),
         record["efficiency"],
-        "-" if passes is None else f"{passes[0]:.4f} ({passes[1]:.4f})",
+        "-" if passes is None else f"{passes[0]:.4f} ({_number(passes[1], '.4f')})",
         " ".join(f"{share:.2f}" for share in accepted) or "-",
         found + twice,
         f"{record['seconds']:.0f}",
@@ -121,7 +131,8 @@ def _cells(name: str, record: dict[str, Any]) -> list[str]:
 def _accepted(acceptance: dict[str, Any]) -> dict[str, list[float]]:
     """Share of the drafts that were accepted in each scenario: by position, or in all."""
     shares = {
-        name: found.get("accepted_over_tested") or [found.get("alpha")]
+        name: found.get("accepted_over_tested")
+        or [found.get("accepted_over_drafted", found.get("alpha"))]
         for name, found in acceptance.items()
     }
     return {name: found for name, found in shares.items() if None not in found}

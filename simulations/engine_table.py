@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 __all__ = ["ENGINES", "EngineEntry"]
 
@@ -20,6 +20,8 @@ class EngineEntry:
         options: Further options of the command.
         serve: Mode in which llama.cpp's server is started first; nothing by default.
         settings: Environment variables of the audit.
+        expect: For a deliberately wrong setting, as what an audit should tell it: ``law``,
+            ``efficiency`` or ``configuration``.
     """
 
     name: str
@@ -30,6 +32,7 @@ class EngineEntry:
     options: tuple[str, ...] = ()
     serve: str | None = None
     settings: tuple[tuple[str, str], ...] = ()
+    expect: str | None = None
 
 
 def _transformers(name: str, form: str, *options: str) -> EngineEntry:
@@ -43,16 +46,34 @@ def _transformers(name: str, form: str, *options: str) -> EngineEntry:
     )
 
 
-def _llama(mode: str, **more: str) -> EngineEntry:
-    settings = "".join(f",{key}={value}" for key, value in more.items())
+def _llama(name: str, *settings: str) -> EngineEntry:
     return EngineEntry(
-        name=f"llama.cpp {mode}",
+        name=f"llama.cpp {name}",
         environment="llama-cpp",
         package="xllamacpp",
         requirements=_LLAMA,
-        target=f"llama-cpp:mode={mode}{settings}",
+        target=f"llama-cpp:{','.join(settings)}",
         options=("--tv", "0.02"),
     )
+
+
+def _llama_over_http(name: str, mode: str, told: str, *options: str) -> EngineEntry:
+    return EngineEntry(
+        name=f"llama.cpp {name}",
+        environment="llama-cpp",
+        package="xllamacpp",
+        requirements=_LLAMA,
+        target=f"http://127.0.0.1:PORT/v1#{told}",
+        options=("--reference", "tiny", *options),
+        serve=mode,
+    )
+
+
+def _wrong(name: str, fault: str, expect: str) -> EngineEntry:
+    """The first audit of llama.cpp with one setting that is deliberately wrong."""
+    right = _llama(name, "mode=probabilistic", "gamma=3", "slots=8", f"wrong={fault}")
+    options = ("--tv", "0.1", "--expect", "standard")
+    return replace(right, options=options, expect=expect)
 
 
 def _library(package: str, form: str, *more: str) -> EngineEntry:
@@ -91,18 +112,16 @@ def _openvino(mode: str) -> EngineEntry:
 _LLAMA = ("xllamacpp==2026.10.11549", "gguf==0.19.0", "httpx==0.28.1")
 
 ENGINES = (
-    _llama("probabilistic", gamma="3"),
-    _llama("sample-and-match", gamma="4"),
-    _llama("ngram"),
-    _llama("plain"),
-    EngineEntry(
-        name="llama.cpp over HTTP",
-        environment="llama-cpp",
-        package="xllamacpp",
-        requirements=_LLAMA,
-        target="http://127.0.0.1:PORT/v1#gamma=4,drafting=greedy",
-        options=("--reference", "tiny", "--tv", "0.02"),
-        serve="sample-and-match",
+    _llama("probabilistic", "mode=probabilistic", "gamma=3"),
+    _llama("probabilistic, 8 side by side", "mode=probabilistic", "gamma=3", "slots=8"),
+    _llama("probabilistic, texts that end", "mode=probabilistic", "gamma=3", "slots=8", "eos=7"),
+    _llama("sample-and-match", "mode=sample-and-match", "gamma=4"),
+    _llama("ngram", "mode=ngram", "slots=8"),
+    _llama("ngram-map", "mode=ngram-map", "slots=8"),
+    _llama("ngram-mod", "mode=ngram-mod", "slots=8"),
+    _llama("plain", "mode=plain", "slots=8"),
+    _llama_over_http(
+        "over HTTP", "sample-and-match", "gamma=4,drafting=greedy,quick=true", "--tv", "0.02"
     ),
     EngineEntry(
         name="MLX-LM",
@@ -137,4 +156,18 @@ ENGINES = (
         options=("--budget", "150s", "--time-limit", "120"),
     ),
     _transformers("generate", "generate", "--budget", "400s"),
+    _wrong("sent 0.8 of the temperature", "temperature", "law"),
+    _wrong("sent top-k 3", "top-k", "law"),
+    _wrong("started without the draft", "draft-off", "efficiency"),
+    _wrong("draft trained on other ids", "shuffled-draft", "efficiency"),
+    _wrong("draft of another vocabulary", "other-vocabulary", "configuration"),
+    replace(
+        _llama_over_http(
+            "server without the draft",
+            "plain",
+            "gamma=4,drafting=greedy",
+            *("--tv", "0.1", "--expect", "standard"),
+        ),
+        expect="efficiency",
+    ),
 )

@@ -22,6 +22,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from engine_faults import told_as
 from engine_records import confirmed, markdown, summarise
 from engine_table import ENGINES, EngineEntry
 
@@ -30,6 +31,9 @@ SEEDS = (0, 20260)
 """Seed of every audit, and the one under which failures are audited again."""
 
 # Hypothesis finds the smallest case of a failure.
+_REFUSED = 2
+"""Exit code of an audit that refuses its settings."""
+
 _BASE = ("torch==2.13.0", "hypothesis>=6.100", "-e", f"{ROOT}[torch]")
 _SERVER = ROOT / "tests" / "adapters" / "llama_server.py"
 
@@ -83,9 +87,12 @@ def audit(entry: EngineEntry, python: Path, out: Path, seed: int) -> dict[str, A
         command += ["--json", "--fresh", "--seed", str(seed), "--out", str(out)]
         variables = os.environ | {"OMP_NUM_THREADS": "1"} | dict(entry.settings)
         done = subprocess.run(command, env=variables, capture_output=True, text=True, cwd=ROOT)
+    code = {"exit_code": done.returncode}
+    if entry.expect is not None and done.returncode == _REFUSED:
+        return code | {"refused": _portable(done.stderr.strip().splitlines()[-1], python)}
     if done.returncode not in (0, 1, 3) or not (out / "result.json").is_file():
         raise RuntimeError(f"exit code {done.returncode}: {done.stderr.strip()[-500:]}")
-    return summarise(json.loads(_portable((out / "result.json").read_text(), python)))
+    return summarise(json.loads(_portable((out / "result.json").read_text(), python))) | code
 
 
 def record(entry: EngineEntry, folder: Path) -> dict[str, Any]:
@@ -93,12 +100,15 @@ def record(entry: EngineEntry, folder: Path) -> dict[str, Any]:
     told = " ".join(["specverify audit", f"'{entry.target}'", *entry.options])
     found: dict[str, Any] = {"version": None, "target": entry.target, "command": told}
     found["install"] = " ".join(["pip install", *entry.requirements])
+    found |= {} if entry.expect is None else {"expect": entry.expect}
     place = folder / "audits" / entry.name.replace(" ", "-")
     try:
         python = environment(entry, folder)
         found["version"] = _version(python, entry.package)
         found |= audit(entry, python, place / "first", SEEDS[0])
-        if found["failing"]:
+        if entry.expect is not None:
+            found["told"] = told_as(found)
+        elif found["failing"]:
             found["again"] = confirmed(found, audit(entry, python, place / "again", SEEDS[1]))
     except (RuntimeError, subprocess.CalledProcessError) as error:
         found["problem"] = str(error)
@@ -182,7 +192,8 @@ def main(arguments: list[str] | None = None) -> None:
             continue
         print(f"==> {entry.name}", file=sys.stderr, flush=True)
         found = record(entry, folder)
-        print(f"    {found.get('problem') or found['headline']}", file=sys.stderr, flush=True)
+        said = found.get("problem") or found.get("refused") or found["headline"]
+        print(f"    {said}", file=sys.stderr, flush=True)
         write(entry.name, found, options.out)
 
 

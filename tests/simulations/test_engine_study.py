@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -12,6 +13,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "simulations"))
 
 import engines
+from engine_faults import told_as
 from engine_records import confirmed, markdown, summarise
 from engine_table import ENGINES
 
@@ -64,6 +66,37 @@ def record_of(failing: list) -> dict:  # type: ignore[type-arg]
         "install": "pip install it",
         "command": "specverify audit it",
     }
+
+
+def test_wrong_settings_are_told_by_what_their_audit_says() -> None:
+    refused = {"refused": "error: draft: no", "exit_code": 2, "expect": "configuration"}
+    law = record_of([]) | {"exit_code": 1, "expect": "law"}
+    slow = law | {"law": "pass", "efficiency": "fail", "expect": "efficiency"}
+    missed = slow | {"efficiency": "pass", "headline": "law exact", "findings": []}
+    records = {
+        name: {"command": f"specverify audit {name}"} | record
+        for name, record in {"a": refused, "b": law, "c": slow, "d": missed}.items()
+    }
+    kinds = [told_as(record) for record in records.values()]
+    assert kinds == ["configuration", "law", "efficiency", "nothing"]
+    text = markdown(records)
+    assert "| a | configuration | configuration | 2 | error: draft: no |" in text
+    assert "| b | law | law | 1 | biased |" in text
+    assert "| d | efficiency | nothing | 1 | law exact |" in text
+    assert "## b 1" not in text  # a wrong setting is no fault of the engine
+
+
+def test_settings_that_are_refused_are_a_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = replace(ENGINES[0], target="llama-cpp:gamma=0", options=(), expect="configuration")
+    monkeypatch.setattr(engines, "environment", lambda *_: Path(sys.executable))
+    monkeypatch.setattr(engines, "_version", lambda *_: "1")
+    found = engines.record(entry, tmp_path)
+    assert (found["exit_code"], found["told"]) == (2, "configuration")
+    assert "gamma: must be at least 1, got 0" in found["refused"]
+    right = engines.record(replace(entry, expect=None), tmp_path)
+    assert "exit code 2" in right["problem"]
 
 
 def test_what_has_a_record_is_not_run_again(
