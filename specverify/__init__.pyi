@@ -45,6 +45,7 @@ from .sampler.batched import verify_blocks as verify_blocks
 from .sampler.batched import verify_blocks_from_uniforms as verify_blocks_from_uniforms
 from .sampler.cached import decode_cached as decode_cached
 from .sampler.cached import decode_plain_cached as decode_plain_cached
+from .sampler.cached_batch import decode_cached_batch as decode_cached_batch
 from .sampler.decode import autoregressive_decode as autoregressive_decode
 from .sampler.decode import batch_step as batch_step
 from .sampler.decode import speculative_decode as speculative_decode

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 
 from specverify.models.pairs import Pair
-from specverify.sampler.cached import laws_on_host
+from specverify.sampler.cached_parts import laws_on_host
 from specverify.sampler.protocols import CachedModel
 from specverify.warping import SamplingParams
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,15 @@ class TransformersCache:
         if surplus:
             self.past.crop(-surplus)
             self.visible = self.visible[:, :needed]
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Drop all other rows, and put these in this order.
+
+        Args:
+            rows: Indices of different rows, at least one.
+        """
+        self.past.batch_select_indices(torch.as_tensor(rows))
+        self.lengths, self.visible = self.lengths[rows], self.visible[rows]
 
 
 class TransformersModel:

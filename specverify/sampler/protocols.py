@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from specverify._arrays import Array
 
-__all__ = ["CachedModel", "KVCache", "StepFunction"]
+__all__ = ["BatchedKVCache", "CachedModel", "KVCache", "StepFunction"]
 
 StepFunction: TypeAlias = Callable[[Any], Any]
 """Maps the tokens so far, integer ids of shape ``(t,)``, to the next token's law ``(vocab,)``."""
@@ -28,6 +28,18 @@ class KVCache(Protocol):
     """
 
     lengths: NDArray[np.int64]
+
+
+@runtime_checkable
+class BatchedKVCache(KVCache, Protocol):
+    """A cache that sequences may leave before the others have ended."""
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Drop all other rows, and put these in this order.
+
+        Args:
+            rows: Indices of different rows, at least one.
+        """
 
 
 @runtime_checkable

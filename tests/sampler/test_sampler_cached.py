@@ -10,7 +10,8 @@ from specverify.errors import InvalidInputError
 from specverify.models.gpt import GPTModel
 from specverify.models.step import model_step
 from specverify.models.tabular import TabularModel
-from specverify.sampler.cached import decode_cached, decode_plain_cached, laws_on_host
+from specverify.sampler.cached import decode_cached, decode_plain_cached
+from specverify.sampler.cached_parts import laws_on_host
 from specverify.sampler.decode import autoregressive_decode, speculative_decode
 from specverify.sampler.protocols import CachedModel, KVCache
 from specverify.warping import SamplingParams, warp_logits
