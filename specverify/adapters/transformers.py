@@ -7,25 +7,46 @@ same weights, never anything that transformers computed.
 from __future__ import annotations
 
 import inspect
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
+from specverify.adapters.references import TINY
+from specverify.adapters.transformers_calls import (
+    Calls,
+    Overheard,
+    batch_rows,
+    library,
+    quiet,
+    sampling_arguments,
+    seeded,
+)
+from specverify.adapters.transformers_laws import GuidedLaw, Model, TranslatedLaw
+from specverify.adapters.transformers_models import (
+    RANDOM,
+    Models,
+    load_models,
+    multi_token_models,
+    translated,
+)
+from specverify.adapters.transformers_settings import MODES, SCHEDULES, Settings
 from specverify.audit.forms import Completions, EngineInfo, TargetLaw
-from specverify.errors import InvalidInputError, MissingDependencyError
-from specverify.models.law import ModelLaw
-from specverify.models.pairs import SHIPPED, Pair, Source, load_pair
+from specverify.errors import InvalidEmissionError, InvalidInputError, MissingDependencyError
 from specverify.warping import SamplingParams
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["TransformersEngine", "speculative_sampling"]
+__all__ = ["MODES", "SCHEDULES", "TransformersEngine", "speculative_sampling"]
+
+_PROMPTS = (1, 3, 12, 36)
+"""Tokens of the prompts: short ones and long ones."""
+
+_PERIOD = 9
 
 
 def speculative_sampling(
@@ -60,67 +81,47 @@ def speculative_sampling(
     return emitted[0], int(n_accepted)
 
 
-class TransformersEngine:
-    """``generate(assistant_model=..., do_sample=True)`` on a pair.
+@dataclass(eq=False)
+class TransformersEngine(Settings):
+    """``generate(do_sample=True)`` with drafts of a kind, on a pair.
 
-    Every pass drafts ``gamma`` tokens, fewer only where the completion has no room for more: the
-    library's adaptive schedule and confidence threshold are off. There is no end-of-sequence token.
+    By default every pass drafts ``gamma`` tokens, fewer only where the completion has no room for
+    more: the library's adaptive schedule and confidence threshold are off, and nothing but its
+    length ends a completion. Every completion starts from these settings, whatever a schedule made
+    of them in the one before.
 
     Args:
-        pair: What :func:`specverify.models.pairs.load_pair` takes.
-        draft: Which draft; the pair's default one by default.
-        gamma: Drafted tokens in a pass, at least 1.
-        dtype: Dtype that transformers computes in.
-
-    Raises:
-        InvalidInputError: If ``gamma`` is below 1.
-        MissingDependencyError: If transformers is not installed.
+        **settings: Those of :class:`~specverify.adapters.transformers_settings.Settings`.
 
     Attributes:
-        target: The target as transformers loaded it.
-        assistant: The draft as transformers loaded it.
+        target: The target as transformers runs it.
+        assistant: The draft as transformers runs it.
     """
 
-    def __init__(
-        self,
-        pair: Source | tuple[Source, Source] = SHIPPED,
-        *,
-        draft: Source | None = None,
-        gamma: int = 4,
-        dtype: str = "float32",
-    ) -> None:
-        if gamma < 1:
-            raise InvalidInputError("gamma", f"must be at least 1, got {gamma}")
-        load = _library().AutoModelForCausalLM.from_pretrained
-        self._exact: Pair = load_pair(pair, draft=draft, dtype="float64")
-        self._gamma, self._dtype = gamma, dtype
-        with _quiet():
-            self.target = load(str(self._exact.target_source), dtype=dtype).eval()
-            self.assistant = load(str(self._exact.draft_source), dtype=dtype).eval()
-        settings = self.assistant.generation_config
-        settings.num_assistant_tokens = gamma
-        settings.num_assistant_tokens_schedule = "constant"
-        settings.assistant_confidence_threshold = 0.0
-        for model in (self.target, self.assistant):
-            model.generation_config.eos_token_id = None
-            model.generation_config.pad_token_id = 0
+    target: Any = field(init=False, repr=False)
+    assistant: Any = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        library()
+        self._models = _models(self)
+        self.target, self.assistant = self._models.target, self._models.assistant
 
     def describe(self) -> EngineInfo:
         """Version, pair and settings."""
+        details = {f.name: getattr(self, f.name) for f in fields(Settings)}
+        fixed = self.schedule == "constant" and not self.threshold
         return EngineInfo(
-            name="transformers generate(assistant_model)",
-            version=str(_library().__version__),
+            name=f"transformers generate, {self.mode}",
+            version=str(library().__version__),
             randomness="global torch generator",
             declared="lossless",
-            vocab_size=self._exact.target.vocab_size,
-            gamma=self._gamma,
-            details={
-                "pair": self._exact.name,
-                "draft": getattr(self._exact.draft_source, "name", self._exact.draft_source),
-                "dtype": self._dtype,
-                "num_assistant_tokens_schedule": "constant",
-                "assistant_confidence_threshold": 0.0,
-            },
+            vocab_size=self._models.vocab_size,
+            gamma=self.gamma if self.drafts and fixed else None,
+            eos=self.eos,
+            prefill_emits=self.mode == "multi-token",
+            quick=self._models.name == TINY or self.mode == "multi-token",
+            details=details | {"pair": self._models.name, "draft": self._models.draft_name},
         )
 
     def sample(
@@ -142,45 +143,98 @@ class TransformersEngine:
 
         Returns:
             The completions, with target passes and drafted tokens counted by the models' forward
-            calls; the accepted ones are the tokens that the passes themselves did not draw.
+            calls; the accepted ones are the tokens that the passes themselves did not draw. Of
+            batches, and under guidance, which passes the target too, nothing is counted.
+
+        Raises:
+            InvalidEmissionError: If a completion has another length than it should have.
         """
-        arguments = _arguments(sampling, max_new_tokens)
-        ids = torch.tensor([[int(token) for token in prompt]])
-        tokens = np.empty((n, max_new_tokens), np.int64)
-        counts = np.empty((n, 2), np.int64)
+        tokens = np.full((n, max_new_tokens), -1, np.int64)
+        counts = np.zeros((n, 2), np.int64)
+        drafter = self.assistant if self.drafts else None
         with (
-            _seeded(seed),
-            _quiet(),
-            _Calls(self.target) as passes,
-            _Calls(self.assistant) as drafts,
+            seeded(seed),
+            quiet(),
+            Overheard(len(prompt)) as heard,
+            Calls(self.target) as passes,
+            Calls(drafter) as drafts,
         ):
-            for row in range(n):
-                passes.n = drafts.n = 0
-                text = self.target.generate(
-                    ids,
-                    attention_mask=torch.ones_like(ids),
-                    assistant_model=self.assistant,
-                    **arguments,
-                )
-                tokens[row] = text[0, ids.shape[1] :].numpy()
-                counts[row] = passes.n, drafts.n
+            done = 0
+            while done < n:
+                heard.row, passes.n, drafts.n = done, 0, 0
+                texts = self._generate(prompt, max_new_tokens, sampling)[: n - done]
+                counts[done] = passes.n, drafts.n
+                for text in texts:
+                    tokens[done, : len(text)] = text
+                    done += 1
+        if self.batch > 1 or self.guidance != 1:
+            return Completions(tokens=tokens, handed=heard.handed())
         return Completions(
             tokens=tokens,
-            accepted=max_new_tokens - counts[:, 0],
-            drafted=counts[:, 1],
+            accepted=(tokens >= 0).sum(axis=1) - counts[:, 0],
+            drafted=counts[:, 1] if self.drafts else None,
             passes=counts[:, 0],
+            handed=heard.handed(),
         )
+
+    def complete(
+        self, prompt: Sequence[int], max_new_tokens: int, sampling: SamplingParams
+    ) -> list[int]:
+        """One completion, drawn from torch's global generator as it is: what can be traced.
+
+        Args:
+            prompt: Ids, at least one.
+            max_new_tokens: Its length.
+            sampling: Temperature and filters.
+        """
+        with quiet():
+            return self._generate(prompt, max_new_tokens, sampling)[0]
+
+    def smallest(
+        self, vocab_size: int | None = None, gamma: int | None = None
+    ) -> TransformersEngine:
+        """An engine with these settings whose completions are few enough to be traced.
+
+        Args:
+            vocab_size: Tokens, at least 2; as many as show every difference by default.
+            gamma: Drafted tokens of a pass.
+        """
+        # Of two common tokens a scrambled vocabulary may keep the order by chance.
+        default = (5, 1) if self.mode == "other-tokenizer" else (3, 2)
+        vocab_size, gamma = vocab_size or default[0], gamma or default[1]
+        pair = f"{RANDOM}{vocab_size}"
+        return replace(self, pair=pair, draft=None, gamma=gamma, dtype="float64")
+
+    def prompts(self) -> list[list[int]] | None:
+        """Short ones and long ones, which repeat themselves: prompt lookup finds drafts there.
+
+        Returns:
+            None where the pair has a tokeniser: texts serve then.
+        """
+        if self._models.codec is not None:
+            return None
+        rng, size = np.random.default_rng(0), self._models.vocab_size
+        return [np.resize(rng.integers(size, size=min(n, _PERIOD)), n).tolist() for n in _PROMPTS]
 
     def reference(self) -> TargetLaw:
         """The target's law, from our float64 evaluation of the same weights."""
-        return ModelLaw(self._exact.target)  # type: ignore[arg-type]
+        return self._law(self._models.exact_target)
 
     def draft_probs(
         self, prompt: Sequence[int], tokens: NDArray[np.int64], sampling: SamplingParams
-    ) -> NDArray[np.float64]:
-        """The draft's law along completions, with arguments and shape of ``TargetLaw.probs``."""
-        law = ModelLaw(self._exact.draft)  # type: ignore[arg-type]
-        return law.probs(prompt, tokens, sampling)
+    ) -> NDArray[np.float64] | None:
+        """The draft's law along completions, with arguments and shape of ``TargetLaw.probs``.
+
+        Returns:
+            None where nothing drafts, or where its law is no function of the text.
+        """
+        models = self._models
+        if not self.drafts or models.exact_draft is None:
+            return None
+        if models.ids:
+            law = TranslatedLaw(models.exact_draft, models.ids, models.unknown)
+            return law.probs(prompt, tokens, replace(sampling, **self.filters))
+        return self._law(models.exact_draft).probs(prompt, tokens, sampling)
 
     def encode(self, text: str) -> list[int]:
         """Ids of a text, to write prompts with.
@@ -188,82 +242,76 @@ class TransformersEngine:
         Raises:
             InvalidInputError: If the pair came without a tokeniser.
         """
-        if self._exact.tokenizer is None:
-            raise InvalidInputError("pair", f"{self._exact.name} has no tokeniser")
-        return self._exact.tokenizer.encode(text)
+        if self._models.codec is None:
+            raise InvalidInputError("pair", f"{self._models.name} has no tokeniser")
+        return list(self._models.codec.encode(text))
+
+    def _law(self, model: Model) -> GuidedLaw:
+        return GuidedLaw(model, guidance=self.guidance, penalty=self.penalty, filters=self.filters)
+
+    def _generate(
+        self, prompt: Sequence[int], length: int, sampling: SamplingParams
+    ) -> list[list[int]]:
+        ids, mask = batch_rows(prompt, self.batch)
+        arguments = sampling_arguments(replace(sampling, **self.filters), length)
+        self._start_over()
+        texts = self.target.generate(ids, attention_mask=mask, **arguments, **self._more())
+        new = texts[:, ids.shape[1] :].tolist()
+        return [self._checked(text, length) for text in new[: max(1, self.batch - 1)]]
+
+    def _start_over(self) -> None:
+        """A schedule writes into the draft's settings."""
+        settings = self.assistant.generation_config
+        settings.num_assistant_tokens = self.gamma
+        settings.num_assistant_tokens_schedule = self.schedule
+        settings.assistant_confidence_threshold = float(self.threshold)
+
+    def _more(self) -> dict[str, Any]:
+        more: dict[str, Any] = {}
+        if self.drafts:
+            more["assistant_model"] = self.assistant
+        if self._models.tokenizers is not None:
+            more["tokenizer"], more["assistant_tokenizer"] = self._models.tokenizers
+        if self.mode == "prompt-lookup":
+            more["prompt_lookup_num_tokens"] = self.gamma
+        if self.guidance != 1:
+            more["guidance_scale"] = float(self.guidance)
+        if self.penalty != 1:
+            more["repetition_penalty"] = float(self.penalty)
+        if self.eos is not None:  # padding with a token that texts may hold would hide it there
+            more |= {"eos_token_id": self.eos, "pad_token_id": self.eos}
+        return more
+
+    def _checked(self, text: list[int], length: int) -> list[int]:
+        """A completion up to its end.
+
+        Raises:
+            InvalidEmissionError: If it goes on after its end, or has another length without one.
+        """
+        if self.eos is not None and self.eos in text:
+            end = text.index(self.eos) + 1
+            padding = text[end:]
+            if len(text) > length or (padding and (self.batch == 1 or set(padding) != {self.eos})):
+                raise InvalidEmissionError(f"went on after the end token {self.eos}: {text}")
+            return text[:end]
+        if len(text) != length:
+            raise InvalidEmissionError(f"emitted {len(text)} tokens in place of {length}: {text}")
+        return text
 
 
-class _Calls:
-    """Counts a module's forward calls while it is entered."""
-
-    def __init__(self, module: torch.nn.Module) -> None:
-        self._module = module
-        self.n = 0
-
-    def __enter__(self) -> _Calls:
-        self._hook = self._module.register_forward_pre_hook(self._count)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._hook.remove()
-
-    def _count(self, *_: object) -> None:
-        self.n += 1
-
-
-def _arguments(sampling: SamplingParams, max_new_tokens: int) -> dict[str, Any]:
-    """Every sampling field spelled out: the library's defaults (top-k 50) must not creep in."""
-    length = {"max_new_tokens": max_new_tokens, "min_new_tokens": None}
-    if sampling.temperature == 0:
-        return {**length, "do_sample": False}
-    return {
-        **length,
-        "do_sample": True,
-        "temperature": float(sampling.temperature),
-        "top_k": sampling.top_k or 0,
-        "top_p": 1.0 if sampling.top_p is None else float(sampling.top_p),
-        "min_p": sampling.min_p,
-    }
-
-
-@contextmanager
-def _seeded(seed: int) -> Iterator[None]:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        yield
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """No progress bars and no advice about generation settings while we drive the library."""
-    logging = _library().utils.logging
-    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.set_verbosity(level)
-        if bars:
-            logging.enable_progress_bar()
+def _models(engine: TransformersEngine) -> Models:
+    if engine.mode == "multi-token":
+        return multi_token_models(engine.pair, engine.dtype)
+    found = load_models(engine.pair, engine.draft, engine.dtype)
+    return translated(found, engine.vocabulary) if engine.mode == "other-tokenizer" else found
 
 
 def _speculative_sampling() -> Callable[..., Any]:
-    _library()
+    library()
     from transformers.generation import utils
 
     function: Callable[..., Any] = utils._speculative_sampling
     return function
-
-
-def _library() -> Any:
-    try:
-        import transformers
-    except ImportError as error:
-        raise MissingDependencyError("transformers", "hf") from error
-    return transformers
 
 
 # The library takes seconds to import: that is a part of loading the target, not of its first call.

@@ -20,6 +20,7 @@ from specverify.audit.explanations import (
     expected_passes,
 )
 from specverify.audit.forms import Completions, Form
+from specverify.audit.handed import count_handed, filled
 from specverify.audit.observer import Observer
 from specverify.audit.ratios import count_ratios
 from specverify.audit.sent_settings import count_settings
@@ -33,6 +34,8 @@ __all__ = [
     "MICRO",
     "ORDERS",
     "PAIR_BINS",
+    "SMALLEST",
+    "TRACED_PROMPT",
     "EngineSampler",
     "EngineScenario",
     "engine_case",
@@ -67,6 +70,7 @@ class EngineScenario:
         coarse: Looked at for gross defects alone.
         gamma: Unknown here; the engine tells.
         available: Completions on record; None where an engine draws as many as are wanted.
+        traced: Whether its law is enumerated, on the smallest model that the engine runs.
         form: ``generate``.
     """
 
@@ -77,6 +81,7 @@ class EngineScenario:
     coarse: bool = False
     gamma: int = 0
     available: int | None = None
+    traced: bool = False
     form: Form = Form.GENERATE
 
     def params(self) -> dict[str, object]:
@@ -90,6 +95,18 @@ class EngineScenario:
             "top_p": self.sampling.top_p,
             "min_p": self.sampling.min_p,
         }
+
+
+SMALLEST = EngineScenario(
+    name="smallest",
+    purpose="every completion of a pair of a few tokens, without a sample",
+    length=3,
+    coarse=True,
+    traced=True,
+)
+"""For engines that can be traced."""
+
+TRACED_PROMPT = (1, 0)
 
 
 def engine_scenarios(suite: str) -> tuple[EngineScenario, ...]:
@@ -131,7 +148,8 @@ class EngineSampler:
     """
 
     def __init__(self, target: Target, scenario: EngineScenario, observer: Observer) -> None:
-        self._engine: Any = target.implementation
+        engine = target.implementation
+        self._engine: Any = engine.smallest() if scenario.traced else engine
         self._scenario = scenario
         self._observer = observer
         self._law = self._engine.reference()
@@ -142,7 +160,8 @@ class EngineSampler:
         self._gamma: int | None = info.gamma
         self._vocab: int | None = info.vocab_size
         self._prefill_emits = bool(info.prefill_emits)
-        self._prompts = _prompts(self._engine)
+        self._prompts = [list(TRACED_PROMPT)] if scenario.traced else _prompts(self._engine)
+        self.outcomes: list[tuple[int, ...]] = []
         self._calls = 0
 
     def run(self, n: int, seeds: np.random.SeedSequence, *, probe: bool = False) -> Tally:
@@ -212,6 +231,8 @@ class EngineSampler:
         self, tally: Tally, prompt: list[int], drawn: Completions, rng: np.random.Generator
     ) -> None:
         tokens = np.asarray(drawn.tokens, dtype=np.int64)
+        if self._scenario.traced:
+            self.outcomes += [tuple(int(i) for i in row[row >= 0]) for row in tokens]
         target = self._law.probs(prompt, tokens, self._scenario.sampling)
         count_drafts(tally, drawn)
         count_settings(
@@ -220,9 +241,14 @@ class EngineSampler:
         draft = None
         if hasattr(self._engine, "draft_probs"):
             draft = self._engine.draft_probs(prompt, tokens, self._scenario.sampling)
-        count_transforms(tally, tokens, target, draft, rng)
-        if draft is not None:
-            count_ratios(tally, tokens, target, draft)
+        scored = draft
+        if draft is None and drawn.handed is not None:
+            scored = filled(target, tokens, drawn.handed)
+        count_transforms(tally, tokens, target, scored, rng)
+        if scored is not None:
+            count_ratios(tally, tokens, target, scored)
+        if drawn.handed is not None:
+            count_handed(tally, tokens, (target, draft), drawn.handed, rng)
         if draft is not None and drawn.passes is not None and self._gamma is not None:
             plain = self._engine.draft_probs(prompt, tokens, SamplingParams())
             drafts = draft_variants(draft, plain, self._scenario.sampling)
@@ -337,6 +363,8 @@ def _check(drawn: Any, n: int, length: int, vocab: int | None) -> None:
 
 
 def _prompts(engine: Any) -> list[list[int]]:
+    if hasattr(engine, "prompts") and (prompts := engine.prompts()) is not None:
+        return [list(map(int, prompt)) for prompt in prompts]
     if hasattr(engine, "encode"):
         try:
             return [list(map(int, engine.encode(text))) for text in _TEXTS]

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 
 from specverify.audit.config import AuditConfig
+from specverify.audit.engines import EngineScenario
 from specverify.audit.planning import shard_size
 from specverify.audit.scenarios import Scenario
 from specverify.audit.suites import AnyScenario
@@ -20,17 +21,24 @@ _STEPS = (100, 1_000, math.inf)
 _CONFIRMING, _CONFIRMING_EACH = 3_000, 500
 """Ordinary completions that confirm the traced laws: over all scenarios, and in each at least."""
 
+_CONFIRMING_ENGINE = 240
+"""Of an engine, whose completions are slow."""
+
 
 def exact_batches(scenarios: Iterable[AnyScenario], config: AuditConfig) -> list[list[Task]]:
     """Shards that trace, batch after batch; a failure in one spares the later, dearer ones.
 
     Args:
-        scenarios: What is audited; engines are not traced.
+        scenarios: What is audited; of an engine, its smallest model is traced.
         config: Mode and the checks that are wanted.
     """
     if config.mode == "statistical":
         return []
-    traced = [s for s in scenarios if isinstance(s, Scenario) and config.wants(f"exact[{s.name}]")]
+    wanted = [s for s in scenarios if config.wants(f"exact[{s.name}]")]
+    engines = [s for s in wanted if isinstance(s, EngineScenario) and s.traced]
+    if engines:
+        return [[exact_task(s, _CONFIRMING_ENGINE) for s in engines]]
+    traced = [s for s in wanted if isinstance(s, Scenario)]
     traced.sort(key=paths_expected)
     each = max(_CONFIRMING_EACH, math.ceil(_CONFIRMING / max(1, len(traced))))
     batches: list[list[Task]] = [[] for _ in _STEPS]

@@ -10,6 +10,7 @@ import numpy as np
 from specverify.audit.checks.efficiency import block_outcomes, fitting_scheme, reports_finding
 from specverify.audit.checks.exact import is_exact, record_of
 from specverify.audit.checks.fit import TOO_GOOD
+from specverify.audit.checks.handed import HANDED_CODES, handed_findings
 from specverify.audit.checks.transform import engine_scheme_finding
 from specverify.audit.drafts import nothing_drafted
 from specverify.audit.exact_record import DISCARDED, REFUSED
@@ -39,6 +40,7 @@ def find_all(
     ]
     found += filter(None, [engine_scheme_finding(tallies.values(), terms)])
     found += filter(None, [nothing_drafted(tallies.values())])
+    found += handed_findings(tallies.values())
     if seen:
         scheme = fitting_scheme(seen, tallies, terms)
         if scheme is not STANDARD:
@@ -138,7 +140,8 @@ def _headline(
         error = next(check for check in checks if check.verdict is Verdict.ERROR)
         return f"the implementation misbehaved: {error.message}"
     if law is Verdict.FAIL:
-        return _broken(checks)
+        sides = "; ".join(f.text for f in findings if f.code in HANDED_CODES)
+        return _broken(checks) + (f"; {sides}" if sides else "")
     proved = [c for c in checks if is_exact(c) and c.verdict is Verdict.PASS]
     bounds = [
         c.tv.high for c in checks if c.name.startswith("token[") and c.tv is not None and c.tv.high

@@ -29,6 +29,7 @@ __all__ = [
     "EngineInfo",
     "Form",
     "Framework",
+    "Handed",
     "StepFunction",
     "TargetLaw",
 ]
@@ -137,6 +138,7 @@ class EngineInfo:
         declared: ``"lossless"``, or ``"lossy:X"`` with the declared total variation.
         vocab_size: Size of the vocabulary, where known.
         gamma: Drafted tokens in a pass, where fixed and known.
+        eos: Id that ends a completion, where one does.
         prefill_emits: Whether the first token comes from the prompt's own pass, without drafts.
         tolerance: Total variation by which its arithmetic may differ from exact laws.
         quick: Whether completions cost a few milliseconds, so that every setting is sampled until
@@ -151,10 +153,30 @@ class EngineInfo:
     declared: str = "lossless"
     vocab_size: int | None = None
     gamma: int | None = None
+    eos: int | None = None
     prefill_emits: bool = False
     tolerance: float = 0.0
     quick: bool = False
     details: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Handed:
+    """What an engine's own verification was handed, draft by draft: drafts that it tested alone.
+
+    Attributes:
+        rows: Completion of each draft, shape ``(k,)``.
+        positions: Its position in the completion, from 0, shape ``(k,)``.
+        drafts: Its id, shape ``(k,)``.
+        target_probs: The target's law there as the engine had it, shape ``(k, vocab)``.
+        draft_probs: The law that the draft was scored with, shape ``(k, vocab)``.
+    """
+
+    rows: NDArray[np.int64]
+    positions: NDArray[np.int64]
+    drafts: NDArray[np.int64]
+    target_probs: NDArray[np.float64]
+    draft_probs: NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,12 +188,14 @@ class Completions:
         accepted: Accepted drafts of each completion, shape ``(n,)``, where counted.
         drafted: Drafted tokens of each completion, shape ``(n,)``, where counted.
         passes: Target passes of each completion, shape ``(n,)``, where counted.
+        handed: What verification was handed, where it was overheard: it explains a failure.
     """
 
     tokens: NDArray[np.int64]
     accepted: NDArray[np.int64] | None = None
     drafted: NDArray[np.int64] | None = None
     passes: NDArray[np.int64] | None = None
+    handed: Handed | None = None
 
     def __post_init__(self) -> None:
         if self.tokens.ndim != 2 or self.tokens.dtype.kind not in "iu":
@@ -214,7 +238,9 @@ class Engine(Protocol):
     An engine whose draft law is known may also have ``draft_probs(prompt, tokens, sampling)``,
     with the arguments and the shape of :meth:`TargetLaw.probs`: acceptance is then predicted. One
     whose target's law cannot be evaluated may have ``sample_plain``, with the arguments of
-    :meth:`sample`: the same target without speculation, to compare with.
+    :meth:`sample`: the same target without speculation, to compare with. ``prompts()`` may give
+    the prompts to use. What ``smallest()`` returns, an engine with ``complete(prompt,
+    max_new_tokens, sampling)`` that draws from the global generators, is traced before sampling.
     """
 
     def describe(self) -> EngineInfo:

@@ -60,11 +60,11 @@ def _sampled(scenario: AnyScenario, tally: Tally, plan: Plan, look: int) -> list
     if isinstance(scenario, EngineScenario) and two_samples.applies(tally):
         checks = [two_samples.check_two_samples(scenario, tally, law, bet=bets[TOKEN])]
     elif isinstance(scenario, EngineScenario):
-        checks = [
-            transform.check_transform(scenario, tally, law, bet=bets[TOKEN]),
-            transform.check_pairs(scenario, tally, law, bet=bets[JOINT]),
-            transform.check_passes(scenario, tally, terms),
-        ]
+        checks = []
+        if not settled(tally):
+            checks.append(transform.check_transform(scenario, tally, law, bet=bets[TOKEN]))
+            checks.append(transform.check_pairs(scenario, tally, law, bet=bets[JOINT]))
+        checks.append(transform.check_passes(scenario, tally, terms))
     else:
         checks = []
         if not settled(tally):

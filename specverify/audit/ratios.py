@@ -16,6 +16,7 @@ KNOWN = (
     "ratio_swapped",
     "temperature_on_target",
     "temperature_on_draft",
+    "argmax_draft",
 )
 """Bugs of the zoo whose law at a drafted position follows from the two rows there."""
 
@@ -42,16 +43,15 @@ def count_ratios(
         return
     # The zoo is loaded where there is something to bet on.
     from specverify.bugs import ZOO
-    from specverify.bugs.staged import StagedVerifier
+    from specverify.bugs.base import RowLaw
 
     ids = np.maximum(tokens, 0)[..., None]
     mass = np.take_along_axis(target, ids, axis=-1)[..., 0]
     drawn = (tokens >= 0) & (mass > 0)
     table = tally.table("ratios", (len(KNOWN), len(DILUTIONS)))
     for which, name in enumerate(KNOWN):
-        verifier = ZOO[name].callable
-        assert isinstance(verifier, StagedVerifier)
-        law = verifier.row_law(target, draft)
+        row_law: RowLaw = getattr(ZOO[name].callable, "row_law", ZOO[name].row_law)
+        law = row_law(target, draft)
         ratios = np.take_along_axis(law, ids, axis=-1)[..., 0][drawn] / mass[drawn]
         for column, mix in enumerate(DILUTIONS):
             gain = np.log((1 - mix) + mix * ratios).sum()

@@ -72,11 +72,23 @@ class Bench:
         from specverify.audit import counterexamples, exactly
 
         scenario = find_scenario(self._target.form, task.scenario)
+        if isinstance(scenario, EngineScenario):
+            return self._trace_engine(task, scenario)
         assert isinstance(scenario, Scenario)
         if task.shard == SEARCH_SHARD:
             return counterexamples.search_tally(self._target, scenario, self._observer)
         draw = self._confirmer(task, scenario)
         return exactly.traced_tally(self._target, scenario, self._observer, draw)
+
+    def _trace_engine(self, task: Task, scenario: EngineScenario) -> Tally:
+        from specverify.audit import engine_exact
+
+        if task.shard == SEARCH_SHARD:
+            return engine_exact.search_tally(self._target)
+        sampler = EngineSampler(self._target, scenario, self._observer)
+        record, law = engine_exact.examine(self._target.implementation.smallest(), scenario.length)
+        tally = sampler.run(task.n, self._seeds(task), probe=task.probe) if law else Tally()
+        return engine_exact.with_record(tally, record, law, sampler.outcomes)
 
     def _confirmer(self, task: Task, scenario: Scenario) -> Draw:
         """Ordinary completions of the scenario, or of one that asks for fewer tokens."""

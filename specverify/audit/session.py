@@ -13,6 +13,7 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from specverify.audit.config import AuditConfig
+from specverify.audit.engines import SMALLEST
 from specverify.audit.exact_stage import exact_batches, exact_task, search_task
 from specverify.audit.executors import Executor
 from specverify.audit.forms import Form
@@ -233,7 +234,9 @@ def _chosen(executor: Executor, config: AuditConfig) -> list[AnyScenario]:
     found = suite(executor.form, config.scenarios)
     if executor.form is Form.GENERATE:
         quick = executor.target.get("quick")  # an engine has a block size of its own
-        return [dataclasses.replace(s, coarse=False) if quick else s for s in found]
+        chosen = [dataclasses.replace(s, coarse=False) if quick else s for s in found]
+        traced = config.mode != "statistical" and executor.target.get("traceable")
+        return [SMALLEST, *chosen] if traced else chosen
     chosen = [s for s in found if config.gammas is None or s.gamma in config.gammas]
     if not chosen:
         known = ", ".join(str(gamma) for gamma in sorted({s.gamma for s in found}))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from specverify.audit.engines import EngineScenario, engine_scenarios
+from specverify.audit.engines import SMALLEST, EngineScenario, engine_scenarios
 from specverify.audit.forms import Form
 from specverify.audit.scenarios import Scenario, find, scenarios
 from specverify.errors import InvalidInputError
@@ -32,7 +32,7 @@ def find_scenario(form: Form, name: str) -> AnyScenario:
     """
     if form is not Form.GENERATE:
         return find(form, name)
-    known = {scenario.name: scenario for scenario in engine_scenarios("thorough")}
+    known = {scenario.name: scenario for scenario in (SMALLEST, *engine_scenarios("thorough"))}
     if name.startswith("recorded-"):
         return EngineScenario(name=name, purpose="completions on record")
     if name not in known:

@@ -72,6 +72,7 @@ class Target:
             record |= {"version": info.version, "engine": info.name, "randomness": info.randomness}
             record |= {"declared": info.declared, "details": info.details}
             record |= {"tolerance": info.tolerance, "quick": info.quick}
+            record |= {"traceable": hasattr(self.implementation, "smallest")}
             if hasattr(self.implementation, "recordings"):
                 record["recorded"] = [r.describe() for r in self.implementation.recordings]
         return record
@@ -100,7 +101,7 @@ def resolve(target: Any, *, form: Form | None = None, framework: Framework | Non
     """Find an implementation and how to call it.
 
     Args:
-        target: A registered name, with settings of an engine after a colon
+        target: A registered name, with settings of an engine or class after a colon
             (``llama-cpp:mode=probabilistic,gamma=3``), the address of a completion server or a file
             of recorded completions, with settings after ``#``, ``module:function``,
             ``path/file.py:function``, a callable or an engine.
@@ -120,12 +121,13 @@ def resolve(target: Any, *, form: Form | None = None, framework: Framework | Non
     forms = _REGISTRY.get(name)
     if forms is None:
         return _describe(_load(target), target, target, form, framework)
-    chosen = form or (Form.GENERATE if settings else next(iter(forms)))
+    engine = bool(settings) and Form.GENERATE in forms
+    chosen = form or (Form.GENERATE if engine else next(iter(forms)))
     if chosen not in forms:
         known = ", ".join(forms)
         raise InvalidInputError("form", f"{name} is audited as {known}; not as {chosen}")
     implementation = _load(forms[chosen])
-    if chosen is Form.GENERATE:
+    if chosen is Form.GENERATE or (settings and inspect.isclass(implementation)):
         implementation = _start(implementation, name, settings)
     elif settings:
         raise InvalidInputError("target", f"{name} takes no settings as {chosen}; got {target!r}")

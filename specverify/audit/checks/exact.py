@@ -85,7 +85,7 @@ def sharpened(check: CheckResult, record: ExactRecord | None) -> CheckResult:
 
 
 def _untried(scenario: AnyScenario) -> ExactRecord:
-    if isinstance(scenario, Scenario):
+    if isinstance(scenario, Scenario) or scenario.traced:
         return ExactRecord(outcome=OPEN, reason="not reached")
     text = "whole generations of an engine are sampled only"
     return ExactRecord(outcome=OPEN, reason=text)
