@@ -46,6 +46,11 @@ def _transformers(name: str, form: str, *options: str) -> EngineEntry:
     )
 
 
+def _generate(name: str, settings: str, *, tv: str = "0.02") -> EngineEntry:
+    verify = _transformers(name, "generate")
+    return replace(verify, target=f"transformers:{settings}", options=("--tv", tv))
+
+
 def _llama(name: str, *settings: str) -> EngineEntry:
     return EngineEntry(
         name=f"llama.cpp {name}",
@@ -109,6 +114,28 @@ def _openvino(mode: str) -> EngineEntry:
     )
 
 
+def _lucidrains(name: str, target: str, *options: str) -> EngineEntry:
+    return EngineEntry(
+        name=f"speculative-decoding {name}",
+        environment="speculative-decoding",
+        package="speculative-decoding",
+        requirements=("speculative-decoding==0.2.0",),
+        target=target,
+        options=options,
+    )
+
+
+def _onnxruntime(mode: str) -> EngineEntry:
+    return EngineEntry(
+        name=f"ONNX Runtime GenAI {mode}",
+        environment="onnxruntime-genai",
+        package="onnxruntime-genai",
+        requirements=("onnxruntime-genai==0.18.0", "onnx==1.23.2"),
+        target=f"onnxruntime-genai:mode={mode},gamma=3",
+        options=("--tv", "0.02"),
+    )
+
+
 _LLAMA = ("xllamacpp==2026.10.11549", "gguf==0.19.0", "httpx==0.28.1")
 
 ENGINES = (
@@ -144,6 +171,15 @@ ENGINES = (
     _library("specdec", "verify"),
     _library("mini-infer", "decode"),
     _library("sequential-speculative-decoding", "decode"),
+    _lucidrains("loop alone", "speculative-decoding", "--form", "decode"),
+    _lucidrains(
+        "loop alone, 4 rows", "specverify.adapters.lucidrains:BatchedLoopAlone", "--form", "decode"
+    ),
+    _lucidrains("generate", "speculative-decoding:batch=1", "--tv", "0.05"),
+    _lucidrains("generate, 4 rows", "speculative-decoding:batch=4", "--tv", "0.05"),
+    _onnxruntime("draft"),
+    _onnxruntime("ngram"),
+    _onnxruntime("plain"),
     _litgpt("verify"),
     _litgpt("decode"),
     EngineEntry(
@@ -155,7 +191,21 @@ ENGINES = (
         target="vllm-rejection-sampler",
         options=("--budget", "150s", "--time-limit", "120"),
     ),
-    _transformers("generate", "generate", "--budget", "400s"),
+    _generate("generate", "pair=tiny,gamma=3"),
+    _generate("generate, top-k and min-p", "pair=tiny,gamma=3,top_k=6,min_p=0.05", tv="0.03"),
+    _generate("generate, repetition penalty", "pair=tiny,gamma=3,penalty=1.3", tv="0.03"),
+    _generate("generate, texts that end", "pair=tiny,gamma=3,eos=7", tv="0.03"),
+    _generate("generate, schedule", "pair=tiny,schedule=heuristic,threshold=0.4", tv="0.03"),
+    _generate("generate, prompt lookup", "pair=tiny,mode=prompt-lookup"),
+    _generate("generate, plain, 5 rows", "pair=tiny,mode=plain,batch=5"),
+    _generate("generate, guidance", "pair=tiny,gamma=1,guidance=1.5"),
+    _generate("generate, guidance, plain", "pair=tiny,mode=plain,guidance=1.5"),
+    _generate("generate, other tokenizer", "pair=tiny,gamma=3,mode=other-tokenizer"),
+    _generate(
+        "generate, other tokenizer, subset",
+        "pair=tiny,gamma=3,mode=other-tokenizer,vocabulary=subset",
+    ),
+    _generate("generate, Gemma 4 assistant", "mode=multi-token,gamma=3"),
     _wrong("sent 0.8 of the temperature", "temperature", "law"),
     _wrong("sent top-k 3", "top-k", "law"),
     _wrong("started without the draft", "draft-off", "efficiency"),

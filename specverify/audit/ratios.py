@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -43,14 +45,15 @@ def count_ratios(
         return
     # The zoo is loaded where there is something to bet on.
     from specverify.bugs import ZOO
-    from specverify.bugs.base import RowLaw
+    from specverify.bugs.staged import StagedVerifier
 
     ids = np.maximum(tokens, 0)[..., None]
     mass = np.take_along_axis(target, ids, axis=-1)[..., 0]
     drawn = (tokens >= 0) & (mass > 0)
     table = tally.table("ratios", (len(KNOWN), len(DILUTIONS)))
     for which, name in enumerate(KNOWN):
-        row_law: RowLaw = getattr(ZOO[name].callable, "row_law", ZOO[name].row_law)
+        bug = ZOO[name]
+        row_law = bug.row_law or cast(StagedVerifier, bug.callable).row_law
         law = row_law(target, draft)
         ratios = np.take_along_axis(law, ids, axis=-1)[..., 0][drawn] / mass[drawn]
         for column, mix in enumerate(DILUTIONS):
