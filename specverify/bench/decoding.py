@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
-from specverify.bench.timing import Asked, Job, Measurement, Size, Spread, alternate, ratio
+from specverify.bench.decoding_curves import against_batch, against_gamma
+from specverify.bench.timing import (
+    Asked,
+    Clock,
+    Job,
+    Measurement,
+    Size,
+    Spread,
+    alternate,
+    ratio,
+)
 from specverify.errors import MissingDependencyError
 from specverify.models.measure import PROMPTS, measure_pair
 from specverify.models.pairs import Pair, load_pair
-from specverify.models.threads import one_thread
+from specverify.models.threads import one_thread, torch_threads
 from specverify.sampler.cached import decode_cached, decode_plain_cached
 from specverify.warping import SamplingParams
 
@@ -21,43 +32,63 @@ __all__ = ["decoding"]
 GAMMA = 4
 FAST, PLAIN = "ours, speculative", "ours, plain"
 ASSISTED, THEIRS = "transformers, assisted", "transformers, plain"
+_MARKS = {"over transformers' assisted": 3.0, "over our plain decoding": 1.3}
 
 
 def decoding(size: Size) -> Iterator[Measurement]:
-    """Tokens a second, one sequence, temperature 1, one thread."""
+    """Tokens a second at temperature 1: one sequence, one thread and two; many; and the curves."""
     pair = load_pair()
-    prompts = 1 if size.quick else 4
-    length = 12 if size.quick else 64
     assert pair.tokenizer is not None
-    starts = [pair.tokenizer.encode(text) for text in PROMPTS[:prompts]]
-    with one_thread():
-        jobs, note = _ours(pair, starts, length), _why(pair, size)
-        try:
-            jobs |= _theirs(starts, length)
-        except MissingDependencyError as error:
-            note = f"{error}; {note}"
-        seconds = alternate(jobs, size.runs)
+    texts = PROMPTS[:1] if size.quick else PROMPTS[:4]
+    starts = [pair.tokenizer.encode(text) for text in texts]
+    length = 12 if size.quick else 64
+    jobs, missing = _ours(pair, starts, length), ""
+    try:
+        jobs |= _theirs(starts, length)
+    except MissingDependencyError as error:
+        missing = f"{error}; "
     tokens = length * len(starts)
+    with one_thread():
+        seconds = alternate(jobs, size.runs)
+        note = missing + _why(pair, size)
+        yield _measurement("one thread", tokens, seconds, marks=_MARKS, note=note)
+        yield against_batch(pair, size)
+        yield against_gamma(pair, starts, size)
+    with torch_threads(2):
+        # The wall's clock: a thread's own would not see the second one.
+        clock: Clock = time.perf_counter
+        seconds = alternate(jobs, size.runs, clock=clock)
+    note = missing + "by the wall; our short passes use one thread whatever the setting"
+    yield _measurement("two threads", tokens, seconds, marks={}, note=note)
+
+
+def _measurement(
+    threads: str,
+    tokens: int,
+    seconds: Mapping[str, Sequence[float]],
+    *,
+    marks: Mapping[str, float],
+    note: str,
+) -> Measurement:
     names = {"over our plain decoding": PLAIN, "over transformers' assisted": ASSISTED}
     ratios = {
         name: ratio(seconds[other], seconds[FAST])
         for name, other in names.items()
         if other in seconds
     }
-    yield Measurement(
-        what=f"shipped pair, gamma {GAMMA}, temperature 1, {length} tokens a completion",
+    return Measurement(
+        what=f"shipped pair, one sequence, {threads}, gamma {GAMMA}, temperature 1",
         unit="tokens/s",
         sides={
             name: Spread.of([tokens / each for each in values]) for name, values in seconds.items()
         },
         ratios=ratios,
-        asked=_asked(ratios),
+        asked=_asked(ratios, marks),
         note=note,
     )
 
 
-def _asked(ratios: dict[str, Spread]) -> list[Asked]:
-    marks = {"over transformers' assisted": 3.0, "over our plain decoding": 1.3}
+def _asked(ratios: Mapping[str, Spread], marks: Mapping[str, float]) -> list[Asked]:
     return [
         Asked(
             f"our speculative decoding {name}: at least {mark:g}x",
