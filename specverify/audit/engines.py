@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -157,6 +157,8 @@ class EngineSampler:
             problem = "has no target law to compare with, and no sample_plain to compare with"
             raise InvalidInputError("target", f"{target.name} {problem}")
         info = self._engine.describe()
+        if info.longest is not None:
+            self._scenario = replace(scenario, length=min(scenario.length, info.longest))
         self._gamma: int | None = info.gamma
         self._vocab: int | None = info.vocab_size
         self._prefill_emits = bool(info.prefill_emits)

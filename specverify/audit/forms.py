@@ -143,6 +143,7 @@ class EngineInfo:
         tolerance: Total variation by which its arithmetic may differ from exact laws.
         quick: Whether completions cost a few milliseconds, so that every setting is sampled until
             the audit's own bound is reached.
+        longest: Most tokens of a completion, for slow engines: longer scenarios are cut there.
         details: Anything else worth recording (JSON-compatible).
     """
 
@@ -157,6 +158,7 @@ class EngineInfo:
     prefill_emits: bool = False
     tolerance: float = 0.0
     quick: bool = False
+    longest: int | None = None
     details: dict[str, Any] | None = None
 
 

@@ -235,6 +235,9 @@ def _chosen(executor: Executor, config: AuditConfig) -> list[AnyScenario]:
     if executor.form is Form.GENERATE:
         quick = executor.target.get("quick")  # an engine has a block size of its own
         chosen = [dataclasses.replace(s, coarse=False) if quick else s for s in found]
+        longest = executor.target.get("longest")
+        if longest is not None:  # one that is slow
+            chosen = [dataclasses.replace(s, length=min(s.length, longest)) for s in chosen]
         traced = config.mode != "statistical" and executor.target.get("traceable")
         return [SMALLEST, *chosen] if traced else chosen
     chosen = [s for s in found if config.gammas is None or s.gamma in config.gammas]

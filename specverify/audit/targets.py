@@ -72,6 +72,7 @@ class Target:
             record |= {"version": info.version, "engine": info.name, "randomness": info.randomness}
             record |= {"declared": info.declared, "details": info.details}
             record |= {"tolerance": info.tolerance, "quick": info.quick}
+            record |= {} if info.longest is None else {"longest": info.longest}
             record |= {"traceable": hasattr(self.implementation, "smallest")}
             if hasattr(self.implementation, "recordings"):
                 record["recorded"] = [r.describe() for r in self.implementation.recordings]

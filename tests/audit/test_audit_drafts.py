@@ -83,3 +83,20 @@ def test_a_tolerance_hides_no_missing_speculation(small_audit) -> None:
     assert result.summary.efficiency is Verdict.FAIL
     codes = [finding.code for finding in result.summary.findings]
     assert codes == ["no-speculation", "nothing-drafted"]
+
+
+class Slow(Copying):
+    def describe(self) -> EngineInfo:
+        return EngineInfo(name="slow", version="1", vocab_size=4, longest=3)
+
+    def sample(self, prompt, n, max_new_tokens, sampling, seed):
+        assert max_new_tokens <= 3
+        return super().sample(prompt, n, max_new_tokens, sampling, seed)
+
+
+def test_completions_of_a_slow_engine_are_cut(small_audit) -> None:
+    result = small_audit(Slow(2))
+    assert result.verdict is Verdict.PASS, result.summary.headline
+    found = {c.params["length"] for c in result.checks if c.name.startswith("token[")}
+    assert found == {3}
+    assert result.target["longest"] == 3
