@@ -35,7 +35,8 @@ def summarise(result: dict[str, Any]) -> dict[str, Any]:
     """
     law = [check for check in result["checks"] if check["family"] == "law" and check["tv"]]
     exact = [c["tv"]["low"] for c in law if c["name"].startswith("exact[") and _decided(c)]
-    bounds = [c["tv"]["high"] for c in law if c["name"].startswith("token[")]
+    found = (c["tv"]["high"] for c in law if c["name"].startswith("token["))
+    bounds = [bound for bound in found if bound is not None]
     passes = {
         name: (found["tokens_per_pass"], found.get("expected_tokens_per_pass"))
         for name, found in (result["acceptance"] or {}).items()
