@@ -10,6 +10,7 @@ from specverify.audit.targets import register
 register("transformers", Form.VERIFY, "specverify.adapters.transformers:speculative_sampling")
 register("transformers", Form.GENERATE, "specverify.adapters.transformers:TransformersEngine")
 register("llama-cpp", Form.GENERATE, "specverify.adapters.llama_cpp:LlamaCppEngine")
+register("llama-cpp-gguf", Form.GENERATE, "specverify.adapters.llama_gguf:LlamaGgufEngine")
 register("mlx-lm", Form.GENERATE, "specverify.adapters.mlx_lm:MlxLmEngine")
 register("openvino-genai", Form.GENERATE, "specverify.adapters.openvino_genai:OpenVinoGenAIEngine")
 register("http", Form.GENERATE, "specverify.adapters.openai_server:OpenAIServer")

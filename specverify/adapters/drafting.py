@@ -11,7 +11,7 @@ from specverify.errors import InvalidInputError
 from specverify.models.law import ModelLaw
 from specverify.warping import SamplingParams, warp_probs
 
-__all__ = ["DRAFTING", "draft_law"]
+__all__ = ["DRAFTING", "draft_law", "warped_draft"]
 
 DRAFTING = ("greedy", "ten-best", "as-target")
 """The most probable token; one of the ten most probable, at temperature 1; the request's law."""
@@ -44,7 +44,11 @@ def draft_law(
         raise InvalidInputError("drafting", f"must be one of {known}; got {drafting!r}")
     if drafting == "as-target":
         return law.probs(*completions, sampling)
-    probs = law.probs(*completions, SamplingParams())
+    return warped_draft(law.probs(*completions, SamplingParams()), drafting)
+
+
+def warped_draft(probs: NDArray[np.float64], drafting: str) -> NDArray[np.float64]:
+    """What ``greedy`` or ``ten-best`` makes of a draft's laws at temperature 1, of any shape."""
     kept = (
         SamplingParams(temperature=0.0) if drafting == "greedy" else SamplingParams(top_k=_TEN_BEST)
     )
