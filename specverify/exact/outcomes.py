@@ -63,6 +63,7 @@ def _freeze(value: Any, unread: dict[int, UnreadToken]) -> Any:
     if kind is np.int64:
         return int(value)
     if kind is UnreadToken:
+        value.settle_law()
         if value.was_read:
             return value.read()
         unread[id(value)] = value

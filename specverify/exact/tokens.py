@@ -49,7 +49,7 @@ class UnreadToken:
         on_read: Told the index when it becomes known.
     """
 
-    __slots__ = ("_value", "label", "on_read", "probs", "tape")
+    __slots__ = ("_find", "_probs", "_value", "label", "on_read", "tape")
 
     def __init__(
         self,
@@ -61,10 +61,50 @@ class UnreadToken:
         if tape is None:
             refuse(label, "drawn outside of an enumeration")
         self.tape: Tape = tape
-        self.probs, self.label, self.on_read = probs, label, on_read
+        self._probs, self.label, self.on_read = probs, label, on_read
+        self._find: Callable[[], UnreadToken | int] | None = None
         self._value: int | None = None
         if 1.0 in probs:
             self._know(probs.index(1.0))
+
+    @classmethod
+    def deferred(cls, find: Callable[[], UnreadToken | int], label: str) -> UnreadToken:
+        """A token of which not even the law is known before somebody asks for it.
+
+        Args:
+            find: Gives the token that it is, or the index; called once, at most.
+            label: Name of the draw.
+        """
+        token = cls((), label)
+        token._find = find
+        return token
+
+    @property
+    def probs(self) -> tuple[float, ...]:
+        """Probability of each index."""
+        self.settle_law()
+        return self._probs
+
+    def settle_law(self) -> None:
+        """Find out what a deferred token is."""
+        if self._find is None:
+            return
+        find, self._find = self._find, None
+        found = find()
+        if isinstance(found, int):
+            self._know(found)
+        elif found.was_read:
+            self._know(found.read())
+        else:
+            self._probs, self.on_read = found.probs, found._know
+            before = found.on_read
+
+            def both(index: int) -> None:
+                self._know(index)
+                if before is not None:
+                    before(index)
+
+            found.on_read = both
 
     @property
     def was_read(self) -> bool:
@@ -73,6 +113,7 @@ class UnreadToken:
 
     def read(self) -> int:
         """The value; branches on the first call."""
+        self.settle_law()
         if self._value is None:
             if self.tape is not active_tape():
                 refuse(self.label, "a token drawn in an earlier run is used again")
@@ -82,9 +123,14 @@ class UnreadToken:
 
     def branches(self) -> list[tuple[int, float]]:
         """Possible values with their probabilities."""
+        self.settle_law()
+        if self._value is not None:
+            return [(self._value, 1.0)]
         return [(index, prob) for index, prob in enumerate(self.probs) if prob > 0.0]
 
     def _know(self, index: int) -> None:
+        if self._value is not None:
+            return
         self._value = index
         if self.on_read is not None:
             self.on_read(index)
