@@ -30,7 +30,8 @@ def confirm(law: ExactLaw, outcomes: Sequence[tuple[int, ...]]) -> float:
 
     Args:
         law: Law of the emitted tuples. Where a part of it was not explored, its outcomes have at
-            least the mass that was found: then too few of them count, and too many do not.
+            least the mass that was found: too few of them count (of each, and of all together),
+            and too many do not.
         outcomes: Tuples that ordinary calls emitted, at least one.
 
     Returns:
@@ -40,10 +41,12 @@ def confirm(law: ExactLaw, outcomes: Sequence[tuple[int, ...]]) -> float:
     cells = _cells(law.probabilities, len(outcomes))
     seen = np.array([counts[outcome] for outcome in cells], dtype=np.int64)
     masses = np.array([law.probabilities[outcome] for outcome in cells])
-    if law.unexplored_mass > _SLACK:
-        tails = stats.binom.cdf(seen, len(outcomes), np.minimum(masses, 1.0))
-        return min(1.0, len(cells) * float(np.min(tails, initial=1.0)))
     known = sum(counts[outcome] for outcome in law.probabilities)
+    if law.unexplored_mass > _SLACK:
+        # All that was found together is a cell too: alone none of it may be expected often enough.
+        seen, masses = np.append(seen, known), np.append(masses, sum(law.probabilities.values()))
+        tails = stats.binom.cdf(seen, len(outcomes), np.minimum(masses, 1.0))
+        return min(1.0, len(seen) * float(tails.min()))
     rest = max(1.0 - law.exception_mass - float(masses.sum()), 0.0)
     observed = [*seen, known - int(seen.sum()), len(outcomes) - known]
     expected = np.array([*masses, rest + _SLACK, law.exception_mass + _SLACK])

@@ -174,3 +174,10 @@ def test_confirmation_is_valid_and_sharp() -> None:
     assert confirm(law_of(0.5, 0.5), sample) < LEVEL  # a token that the law never emits
     assert confirm(law_of(0.5, 0.3, 0.2, unexplored=0.3), sample) > 0.01
     assert confirm(law_of(0.1, 0.1, 0.8, unexplored=0.1), sample) < LEVEL
+
+
+def test_a_part_of_many_rare_outcomes_is_confirmed_as_a_whole() -> None:
+    masses = (0.002,) * 500  # of 500 completions, one each
+    sample = [(int(token),) for token in np.random.default_rng(0).integers(500, size=500)]
+    assert confirm(law_of(*masses, unexplored=0.5), sample) > 0.01
+    assert confirm(law_of(*masses, unexplored=0.5), [(500,)] * 500) < LEVEL
