@@ -1,31 +1,74 @@
 """vLLM's rejection sampler from its released wheel, without the rest of vLLM and without a GPU.
 
-Only the sampler's own file is loaded. What it imports from the rest of vLLM is replaced by empty
-stand-ins while it loads, and the launcher of its Triton kernels by one that launches them directly;
-the kernels run in Triton's interpreter. The rule, the uniforms and the exponentials are vLLM's.
+Only the sampler's own file is loaded (:mod:`specverify.adapters.vllm_files`). Its kernels' text is
+run over a small stand-in of Triton's language (:mod:`specverify.adapters.vllm_kernels`), which the
+exact tracer sees through; the first calls of every shape are made in Triton's interpreter too, and
+must emit the same. The rule, the uniforms and the exponentials are vLLM's.
 """
 
 from __future__ import annotations
 
-import importlib.util
-import inspect
-import os
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
-from types import ModuleType, SimpleNamespace
-from typing import Any
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 
-from specverify.adapters.loading import load_file, load_module
+from specverify.adapters.vllm_files import load_sampler
+from specverify.adapters.vllm_kernels import Device, plain_rows
+from specverify.errors import InvalidInputError, SpecVerifyError
+from specverify.exact.tape import active_tape
 
-__all__ = ["VllmRejectionSampler"]
+__all__ = ["Compared", "VllmRejectionSampler"]
 
-_FILE = "v1/sample/rejection_sampler.py"
+Rows: TypeAlias = Callable[..., Tensor]
+"""Fetches the rows that kernels wrote: the ids, and how many of each count."""
+
+_COMPARED = 2
+"""Calls of each shape that Triton's interpreter makes too."""
+
+_METHODS = ("standard", "synthetic", "fly")
+
+
+class Compared:
+    """Runs samplers on a device, the first calls of each shape in Triton's interpreter as well.
+
+    Args:
+        traced: What stands for functions of the kernels while the exact tracer runs.
+    """
+
+    def __init__(self, traced: dict[str, Callable[..., Any]] | None = None) -> None:
+        self._device, self._traced = Device(), Device(traced)
+        self._calls: dict[tuple[int, ...], int] = {}
+
+    def __call__(self, sample: Callable[[Rows], Tensor], shape: tuple[int, ...]) -> Tensor:
+        """What ``sample`` gives with its kernels on a device.
+
+        Args:
+            sample: Gives the emitted ids; draws from torch's global generator alone.
+            shape: Shape of its rows, ``(batch, gamma, vocab)``.
+
+        Raises:
+            SpecVerifyError: If Triton's interpreter gives something else.
+        """
+        tile = 1 << (shape[-1] - 1).bit_length()
+        if active_tape() is not None:
+            with self._traced.running(tile, shape[0]) as launches:
+                return sample(launches.rows)
+        self._calls[shape] = self._calls.get(shape, 0) + 1
+        state = torch.get_rng_state()
+        with self._device.running(tile) as launches:
+            found = sample(launches.rows)
+        if self._calls[shape] <= _COMPARED:
+            torch.set_rng_state(state)
+            expected = sample(plain_rows)
+            if not torch.equal(found, expected):
+                raise SpecVerifyError(
+                    f"the stand-in of Triton's language gave {found.tolist()}, Triton's "
+                    f"interpreter {expected.tolist()}"
+                )
+        return found
 
 
 class VllmRejectionSampler:
@@ -34,101 +77,75 @@ class VllmRejectionSampler:
     Random numbers come from torch's global generator. The bonus token, which vLLM takes from its
     ordinary sampler, is drawn here. Logits are the logarithms of the target's probabilities.
 
+    Args:
+        method: ``standard``, or vLLM's lossy ``synthetic`` and ``fly``.
+        drafts: ``sampled``, or ``given`` for drafts without probabilities, as n-gram drafting has.
+        greedy: Whether a request whose target rows are all one-hot has temperature 0.
+        rate: Probability that ``synthetic`` accepts a draft.
+        window: Drafts that must be accepted after one that ``fly`` lets through.
+        entropy: Least entropy of a row at which ``fly`` does so, in nats.
+
     Raises:
         MissingDependencyError: If vllm or triton is not installed.
+        InvalidInputError: If ``method`` or ``drafts`` is none of these.
     """
 
-    def __init__(self) -> None:
-        os.environ["TRITON_INTERPRET"] = "1"  # read when triton itself is first imported
-        load_module("triton", "vllm")
-        with _stand_ins():
-            module = load_file("vllm", _FILE, "vllm")
-        self._sample = module.rejection_sample
+    def __init__(
+        self,
+        *,
+        method: str = "standard",
+        drafts: str = "sampled",
+        greedy: bool = False,
+        rate: float = 0.7,
+        window: int = 1,
+        entropy: float = 0.3,
+    ) -> None:
+        if method not in _METHODS:
+            raise InvalidInputError("method", f"must be one of {', '.join(_METHODS)}: {method!r}")
+        if drafts not in ("sampled", "given"):
+            raise InvalidInputError("drafts", f"must be sampled or given: {drafts!r}")
+        self._sample = load_sampler("v1/sample/rejection_sampler.py").rejection_sample
+        self._method, self._given, self._greedy = method, drafts == "given", greedy
+        self._rate, self._window, self._entropy = rate, window, entropy
+        self._run = Compared()
 
     def __call__(self, target_probs: Tensor, draft_probs: Tensor, draft_tokens: Tensor) -> Tensor:
         """Emitted ids, padded with -1, shape ``(batch, gamma + 1)``."""
-        batch, gamma, vocab = draft_probs.shape
-        # Everything is in float32 there; a greedy request would have temperature 0.
-        request = SimpleNamespace(
-            all_greedy=False, all_random=True, temperature=torch.ones(batch), generators={}
-        )
-        emitted = self._sample(
-            draft_tokens.reshape(-1).to(torch.int32),
+
+        def sample(rows: Rows) -> Tensor:
+            return rows(self._emitted(target_probs, draft_probs, draft_tokens))
+
+        return self._run(sample, tuple(draft_probs.shape))
+
+    def _emitted(self, target: Tensor, draft: Tensor, tokens: Tensor) -> Tensor:
+        batch, gamma, vocab = draft.shape
+        # Everything is in float32 there.
+        emitted: Tensor = self._sample(
+            tokens.reshape(-1).to(torch.int32),
             [gamma] * batch,
             gamma,
             gamma * torch.arange(1, batch + 1, dtype=torch.int32),
-            draft_probs.reshape(-1, vocab).float(),
-            target_probs[:, :-1].reshape(-1, vocab).float().log(),
-            torch.multinomial(target_probs[:, -1], 1),
-            request,
+            None if self._given else draft.reshape(-1, vocab).float(),
+            target[:, :-1].reshape(-1, vocab).float().log(),
+            torch.multinomial(target[:, -1], 1),
+            self._requests(target),
+            **self._settings(gamma),
         )
-        return emitted.to(torch.int64)  # type: ignore[no-any-return]
+        return emitted
 
+    def _requests(self, target: Tensor) -> SimpleNamespace:
+        greedy = (target == 1).any(dim=-1).all(dim=-1) & self._greedy
+        return SimpleNamespace(
+            all_greedy=bool(greedy.all()),
+            all_random=not greedy.any(),
+            temperature=torch.where(greedy, 0.0, 1.0),
+            generators={},
+        )
 
-def _launcher(kernel: Any, **_: Any) -> Callable[[Any], Any]:
-    """A stand-in of vLLM's launcher, which also compiles kernels ahead of their first call."""
-
-    def wrap(specify: Callable[..., Any]) -> Callable[..., None]:
-        names = inspect.signature(specify)
-
-        def launch(*arguments: Any, **more: Any) -> None:
-            grid, constants = specify(*arguments, **more)
-            given = names.bind(*arguments, **more).arguments.items()
-            # The kernels call a tensor's parameter `x_ptr` where the launcher says `x`.
-            named = {n if n in kernel.arg_names else f"{n}_ptr": value for n, value in given}
-            kernel[grid](**named, **constants)
-
-        return launch
-
-    return wrap
-
-
-class _StandIn(ModuleType):
-    """A module in which every name is an empty class."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return type(name, (), {})
-
-
-class _Finder(MetaPathFinder, Loader):
-    """Answers every import of vLLM's own modules."""
-
-    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        if not fullname.startswith("vllm."):
-            return None
-        return ModuleSpec(fullname, self, is_package=True)
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType:
-        return _StandIn(spec.name)
-
-    def exec_module(self, module: Any) -> None:
-        if module.__name__ == "vllm.triton_utils":
-            import triton
-
-            module.triton, module.tl = triton, triton.language
-        if module.__name__ == "vllm.logger":
-            module.init_logger = lambda name: None
-        if module.__name__.endswith("jit_warmup_triton_helper"):
-            module.triton_kernel_dispatcher_with_warmup = _launcher
-
-
-@contextmanager
-def _stand_ins() -> Iterator[None]:
-    """Stand-ins in place of vLLM's modules; none of them is left behind."""
-    finder, package = _Finder(), _StandIn("vllm")
-    package.__path__ = []
-    found = importlib.util.find_spec("vllm")  # before the stand-in is there
-    package.__spec__ = found
-    before = {name for name in sys.modules if name.partition(".")[0] == "vllm"}
-    if found is not None and "vllm" not in sys.modules:
-        sys.modules["vllm"] = package
-    sys.meta_path.insert(0, finder)
-    try:
-        yield
-    finally:
-        sys.meta_path.remove(finder)
-        for name in [n for n in sys.modules if n.partition(".")[0] == "vllm"]:
-            if name not in before:
-                del sys.modules[name]
+    def _settings(self, gamma: int) -> dict[str, Any]:
+        if self._method == "synthetic":
+            rates = torch.full((gamma,), self._rate)
+            return {"synthetic_mode": True, "synthetic_conditional_rates": rates}
+        if self._method == "fly":
+            return {"fly_window_size": self._window, "fly_entropy_threshold": self._entropy}
+        return {}

@@ -1,26 +1,57 @@
-"""vLLM's rejection sampler: told when missing, and run where its wheel is installed."""
+"""vLLM's rejection samplers: told when missing, and run where their wheel is installed."""
 
 from __future__ import annotations
 
 import importlib.util
 import sys
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
-from specverify.adapters.vllm import VllmRejectionSampler, _launcher, _stand_ins
-from specverify.errors import MissingDependencyError
+from specverify.adapters.vllm import VllmRejectionSampler
+from specverify.adapters.vllm_files import launcher, stand_ins
+from specverify.adapters.vllm_v2 import VllmRejectionSamplerV2
+from specverify.audit.forms import Form
+from specverify.audit.targets import resolve
+from specverify.errors import InvalidInputError, MissingDependencyError, SpecVerifyError
+from specverify.exact.blocks import exact_verify_tv
+
+SAMPLERS = (VllmRejectionSampler, VllmRejectionSamplerV2)
 
 
-def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_a_missing_package_is_named(sampler: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "triton", None)
     with pytest.raises(MissingDependencyError, match=r"specdec-verify\[vllm\]"):
-        VllmRejectionSampler()
+        sampler()
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("setting", [{"method": "exact"}, {"drafts": "none"}])
+def test_settings_are_checked(sampler: Any, setting: dict[str, str]) -> None:
+    with pytest.raises(InvalidInputError, match="must be"):
+        sampler(**setting)
+
+
+@pytest.mark.parametrize("name", ["vllm-rejection-sampler", "vllm-rejection-sampler-v2"])
+def test_settings_follow_the_name(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "triton", None)
+    with pytest.raises(InvalidInputError, match=r"must be one of .*'nonsense'"):
+        resolve(f"{name}:method=nonsense")
+    with pytest.raises(InvalidInputError, match="has no setting 'methods'"):
+        resolve(f"{name}:methods=fly")
+
+
+def test_a_name_that_is_a_function_takes_no_settings() -> None:
+    with pytest.raises(InvalidInputError, match="takes no settings as verify"):
+        resolve("reference:gamma=3", form=Form.VERIFY)
 
 
 def test_stand_ins_are_not_left_behind() -> None:
     before, finders = set(sys.modules), list(sys.meta_path)
-    with _stand_ins():
+    with stand_ins():
         pass
     assert sys.meta_path == finders
     assert not [name for name in set(sys.modules) - before if name.startswith("vllm")]
@@ -35,16 +66,88 @@ def test_the_launcher_hands_over_what_the_kernel_calls_a_pointer() -> None:
         def __getitem__(self, grid):  # type: ignore[no-untyped-def]
             return lambda **given: seen.append((grid, given))
 
-    launch = _launcher(Kernel())(lambda x, *, n: ((len(x),), {"BLOCK": 8}))
+    launch = launcher(Kernel())(lambda x, *, n: ((len(x),), {"BLOCK": 8}))
     launch([1, 2], n=3)
     assert seen == [((2,), {"x_ptr": [1, 2], "n": 3, "BLOCK": 8})]
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("vllm") is None, reason="vLLM's wheel comes with `make engines`"
+# --- with the wheel
+
+needs_vllm = pytest.mark.skipif(
+    importlib.util.find_spec("vllm") is None or importlib.util.find_spec("triton") is None,
+    reason="vLLM's wheel comes with `make engines`",
 )
-def test_equal_rows_accept_every_draft() -> None:
-    rows = torch.tensor([[[0.5, 0.3, 0.2], [0.1, 0.6, 0.3], [0.25, 0.15, 0.6]]])
-    emitted = VllmRejectionSampler()(rows, rows[:, :-1], torch.tensor([[2, 0]]))
+
+LOSSLESS: dict[str, Any] = {
+    "v1": lambda: VllmRejectionSampler(),
+    "v1-given": lambda: VllmRejectionSampler(drafts="given"),
+    "v1-greedy": lambda: VllmRejectionSampler(greedy=True),
+    "v2": lambda: VllmRejectionSamplerV2(),
+    "v2-block": lambda: VllmRejectionSamplerV2(method="block"),
+    "v2-given": lambda: VllmRejectionSamplerV2(drafts="given"),
+    "v2-block-given": lambda: VllmRejectionSamplerV2(method="block", drafts="given"),
+    "v2-greedy": lambda: VllmRejectionSamplerV2(greedy=True),
+}
+LOSSY: dict[str, Any] = {
+    "v1-synthetic": lambda: VllmRejectionSampler(method="synthetic"),
+    "v1-fly": lambda: VllmRejectionSampler(method="fly"),
+    "v2-synthetic": lambda: VllmRejectionSamplerV2(method="synthetic"),
+    "v2-fly": lambda: VllmRejectionSamplerV2(method="fly"),
+}
+TARGET = np.array([[0.5, 0.3, 0.2], [0.1, 0.6, 0.3], [0.25, 0.15, 0.6]], dtype=np.float32)
+DRAFT = np.array([[0.2, 0.3, 0.5], [0.4, 0.3, 0.3]], dtype=np.float32)
+
+
+def _tv(sampler: Any, target: Any) -> Any:
+    rows = torch.from_numpy(target), torch.from_numpy(DRAFT)
+    return exact_verify_tv(sampler, *rows, form="batched")
+
+
+@needs_vllm
+@pytest.mark.parametrize("name", LOSSLESS)
+def test_lossless_methods_have_the_targets_law_exactly(name: str) -> None:
+    assert _tv(LOSSLESS[name](), TARGET).high < 1e-6
+
+
+@needs_vllm
+@pytest.mark.parametrize("name", LOSSY)
+def test_lossy_methods_have_another_law(name: str) -> None:
+    assert _tv(LOSSY[name](), TARGET).low > 1e-3
+
+
+@needs_vllm
+@pytest.mark.parametrize("name", ["v1-greedy", "v2-greedy"])
+def test_greedy_requests_emit_the_likeliest_tokens(name: str) -> None:
+    certain = np.eye(3, dtype=np.float32)[[2, 0, 1]]
+    assert _tv(LOSSLESS[name](), certain).high == 0
+
+
+@needs_vllm
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_equal_rows_accept_every_draft(sampler: Any) -> None:
+    rows = torch.from_numpy(TARGET)[None]
+    emitted = sampler()(rows, rows[:, :-1], torch.tensor([[2, 0]]))
     assert emitted[0, :2].tolist() == [2, 0]
     assert emitted[0, 2] >= 0
+
+
+@needs_vllm
+@pytest.mark.parametrize("name", [*LOSSLESS, *LOSSY])
+def test_tritons_interpreter_emits_the_same(name: str) -> None:
+    torch.manual_seed(1)
+    sampler = (LOSSLESS | LOSSY)[name]()
+    for vocab in (3, 7, 40):  # each is a shape of its own, whose first calls are compared
+        target = torch.softmax(torch.randn(4, 4, vocab), dim=-1)
+        draft = torch.softmax(torch.randn(4, 3, vocab), dim=-1)
+        drafts = torch.multinomial(draft.reshape(-1, vocab), 1).reshape(4, 3)
+        for _ in range(2):
+            assert sampler(target, draft, drafts).shape == (4, 4)
+
+
+@needs_vllm
+def test_a_stand_in_that_differs_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    sampler = VllmRejectionSampler()
+    monkeypatch.setattr("specverify.adapters.vllm.plain_rows", lambda ids: ids.long() + 1)
+    rows = torch.from_numpy(TARGET)[None]
+    with pytest.raises(SpecVerifyError, match="Triton's interpreter"):
+        sampler(rows, rows[:, :-1], torch.tensor([[2, 0]]))
