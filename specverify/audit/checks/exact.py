@@ -132,6 +132,6 @@ def _diagnosis(record: ExactRecord, scenario: AnyScenario) -> Diagnosis:
     if record.exceptions:
         message, mass = next(iter(record.exceptions.items()))
         return Diagnosis(text=f"it raises with probability {mass:.4g}: {message}")
-    text = "completion" if scenario.form is Form.DECODE else "block"
+    text = "completion" if scenario.form in (Form.DECODE, Form.GENERATE) else "block"
     where = "" if record.position is None else f" at position {record.position} of the {text}"
     return Diagnosis(text=f"the law breaks{where}", position=record.position)

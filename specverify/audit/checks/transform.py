@@ -67,7 +67,7 @@ def check_transform(
         ``token[scenario]``; the total variation is that of the transform's cells, pooled over
         positions and contexts.
     """
-    counts = tally.table("transform", (scenario.length, len(ORDERS), 1))
+    counts = _counted(tally, "transform", (scenario.length, len(ORDERS), 1))
     pooled = [weigh([_uniform(c)], confidence=terms.confidence) for c in counts.sum(axis=0)]
     apart = [weigh([_uniform(c) for c in counts[:, i]]) for i in range(len(ORDERS))]
     worst = min((*pooled, *apart), key=lambda evidence: evidence.p_value)
@@ -127,7 +127,7 @@ def check_pairs(
     Returns:
         ``joint[scenario]``.
     """
-    tables = tally.table("transform-pairs", (len(ORDERS), 1, 1))
+    tables = _counted(tally, "transform-pairs", (len(ORDERS), 1, 1))
     seen = [weigh([_uniform(t.reshape(-1))], confidence=terms.confidence) for t in tables]
     worst = min(seen, key=lambda evidence: evidence.p_value)
     doubt = min(len(seen) * evidence.chi_square_p for evidence in seen)
@@ -277,6 +277,12 @@ def _fit(tallies: list[Tally], which: int, terms: Terms) -> float:
         moments = tally.arrays["passes-expected"][which] / MICRO
         values.append(pass_p_value(passes, *moments, slack=_slack(terms, tokens)))
     return min([1.0, *(value * len(values) for value in values)])
+
+
+def _counted(tally: Tally, name: str, shape: tuple[int, ...]) -> np.ndarray:
+    # A table made here, of another shape, would be in the way of the shards to come.
+    counts = tally.get(name)
+    return np.zeros(shape, dtype=np.int64) if counts is None else counts
 
 
 def _uniform(counts: np.ndarray) -> Stratum:
