@@ -17,24 +17,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from specverify.adapters import llama_faults
-from specverify.adapters.completions_api import completion_request, spaced_seeds
+from specverify.adapters.completions_api import completion_request
 from specverify.adapters.drafting import draft_law
 from specverify.adapters.gguf_files import read_vocabulary, write_gguf
-from specverify.adapters.llama_process import DRAFT_MODES, MODES, Answer, Launch, LlamaProcess
+from specverify.adapters.llama_process import DRAFT_MODES, NGRAM_MODES, Launch, LlamaProcess
+from specverify.adapters.llama_rows import check_drafting, in_rows, side_by_side
 from specverify.adapters.references import TINY, pair_source
 from specverify.audit.forms import Completions, EngineInfo, TargetLaw
-from specverify.errors import InvalidEmissionError, InvalidInputError
+from specverify.errors import InvalidInputError
 from specverify.models.gpt import GPTModel
 from specverify.models.law import ModelLaw
 from specverify.models.pairs import Pair, load_pair
 from specverify.warping import SamplingParams
 
-__all__ = ["LlamaCppEngine", "check_drafting", "in_rows"]
+__all__ = ["LlamaCppEngine"]
 
 _TOLERANCE = 2e-3
 """Total variation that float32 with tabulated GELU may make from float64."""
 
-_MOST_SLOTS = 64
+_PROMPT_SIZES = (1, 3, 8, 32)
 
 
 class LlamaCppEngine:
@@ -119,8 +120,24 @@ class LlamaCppEngine:
             prefill_emits=True,
             tolerance=_TOLERANCE,
             quick=self._name == TINY,
+            eos=self._eos,
             details=details | {"eos": self._eos, "wrong": self._wrong},
         )
+
+    def prompts(self) -> list[list[int]] | None:
+        """Short ones and a long one, of drawn ids; for n-grams, ones that repeat themselves.
+
+        Returns:
+            None where texts can be encoded.
+        """
+        if self._exact.tokenizer is not None:
+            return None
+        size, rng = self._exact.target.vocab_size, np.random.default_rng(0)
+        longest = self._exact.target.max_length // 2
+        drawn = [rng.integers(size, size=min(n, longest)).tolist() for n in _PROMPT_SIZES]
+        if self._mode not in NGRAM_MODES:
+            return drawn
+        return [(prompt * longest)[: max(longest // 2, len(prompt))] for prompt in drawn[:-1]]
 
     def sample(
         self,
@@ -148,12 +165,7 @@ class LlamaCppEngine:
         """
         sent = llama_faults.sent_settings(self._wrong, sampling)
         request = completion_request(prompt, max_new_tokens, sent)
-        slots = self._process.launch.slots
-        starts = range(0, n, slots)
-        seeds = spaced_seeds(seed, len(starts), slots)
-        answers: list[Answer] = []
-        for start, first in zip(starts, seeds, strict=True):
-            answers += self._process.complete(request | {"seed": first}, min(slots, n - start))
+        answers = side_by_side(self._process, request, n, seed)
         found = in_rows(answers, max_new_tokens, counted=self._mode != "plain")
         # Drafts that were accepted behind an end are counted too: passes cannot be told then.
         return found if self._eos is None else replace(found, passes=None)
@@ -197,43 +209,3 @@ class LlamaCppEngine:
             vocabulary = llama_faults.with_other_words(self._wrong, vocabulary)
         write_gguf(model, path, vocabulary, eos=self._eos)
         return str(path)
-
-
-def check_drafting(gamma: int, mode: str, slots: int) -> None:
-    """Refuse settings that llama.cpp cannot be started with.
-
-    Raises:
-        InvalidInputError: If one is out of its range.
-    """
-    if gamma < 1:
-        raise InvalidInputError("gamma", f"must be at least 1, got {gamma}")
-    if mode not in MODES:
-        raise InvalidInputError("mode", f"must be one of {', '.join(MODES)}; got {mode!r}")
-    if not 1 <= slots <= _MOST_SLOTS:
-        raise InvalidInputError("slots", f"must lie in [1, {_MOST_SLOTS}], got {slots}")
-
-
-def in_rows(answers: Sequence[Answer], length: int, *, counted: bool) -> Completions:
-    """Completions of equal length, padded with -1.
-
-    Args:
-        answers: What the server said.
-        length: Tokens that were asked for.
-        counted: Whether drafts are to be expected, so that their counts mean something.
-
-    Raises:
-        InvalidEmissionError: If a completion is short though nothing ended it.
-    """
-    tokens = np.full((len(answers), length), -1, np.int64)
-    for row, answer in enumerate(answers):
-        if len(answer.tokens) < length and not answer.ended:
-            raise InvalidEmissionError(
-                f"asked for {length} tokens, got {len(answer.tokens)} and no end of the text"
-            )
-        tokens[row, : len(answer.tokens)] = answer.tokens[:length]
-    if not counted:
-        return Completions(tokens=tokens)
-    accepted = np.array([answer.accepted for answer in answers], dtype=np.int64)
-    drafted = np.array([answer.drafted for answer in answers], dtype=np.int64)
-    passes = (tokens >= 0).sum(axis=1) - accepted
-    return Completions(tokens=tokens, accepted=accepted, drafted=drafted, passes=passes)

@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from specverify.adapters.completions_api import completion_request, spaced_seeds
+from specverify.adapters.completions_api import completion_request
 from specverify.adapters.drafting import warped_draft
-from specverify.adapters.llama_cpp import check_drafting, in_rows
-from specverify.adapters.llama_process import DRAFT_MODES, Answer, Launch, LlamaProcess
+from specverify.adapters.llama_process import DRAFT_MODES, Launch, LlamaProcess
+from specverify.adapters.llama_rows import check_drafting, in_rows, side_by_side
 from specverify.audit.forms import Completions, EngineInfo, TargetLaw
 from specverify.errors import ImplementationRaisedError, InvalidInputError, UnknownTargetError
 from specverify.warping import SamplingParams, warp_probs
@@ -126,12 +126,7 @@ class LlamaGgufEngine:
             were accepted behind an end are counted too.
         """
         request = completion_request(prompt, max_new_tokens, sampling)
-        slots = self._process.launch.slots
-        starts = range(0, n, slots)
-        seeds = spaced_seeds(seed, len(starts), slots)
-        answers: list[Answer] = []
-        for start, first in zip(starts, seeds, strict=True):
-            answers += self._process.complete(request | {"seed": first}, min(slots, n - start))
+        answers = side_by_side(self._process, request, n, seed)
         found = in_rows(answers, max_new_tokens, counted=self._process.launch.mode != "plain")
         return replace(found, passes=None) if any(a.ended for a in answers) else found
 

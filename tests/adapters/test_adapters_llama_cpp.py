@@ -11,8 +11,9 @@ from scipy.stats import chi2
 
 from specverify.adapters.completions_api import completion_request, spaced_seeds
 from specverify.adapters.gguf_files import Vocabulary, read_vocabulary, write_gguf
-from specverify.adapters.llama_cpp import LlamaCppEngine, in_rows
+from specverify.adapters.llama_cpp import LlamaCppEngine
 from specverify.adapters.llama_process import NGRAM_MODES, Answer
+from specverify.adapters.llama_rows import in_rows
 from specverify.audit.config import AuditConfig, Budget
 from specverify.audit.explanations import draft_variants, expected_passes
 from specverify.audit.run import audit
@@ -36,7 +37,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def engine() -> LlamaCppEngine:
-    return LlamaCppEngine()
+    return LlamaCppEngine(slots=8)
 
 
 def first_token_p_value(engine: LlamaCppEngine, law: np.ndarray, n: int) -> float:
@@ -60,7 +61,7 @@ def test_the_first_token_follows_the_target(engine: LlamaCppEngine) -> None:
 
 @pytest.mark.parametrize("mode", ["sample-and-match", "probabilistic"])
 def test_passes_follow_the_law_that_drafts_are_said_to_have(mode: str) -> None:
-    engine = LlamaCppEngine(mode=mode, gamma=3)
+    engine = LlamaCppEngine(mode=mode, gamma=3, slots=8)
     drawn = engine.sample(PROMPT, 400, 10, PLAIN, seed=3)
     draft = engine.draft_probs(PROMPT, drawn.tokens, PLAIN)
     laws = draft_variants(draft, draft, PLAIN)
@@ -91,7 +92,7 @@ def test_greedy_is_the_most_probable_token(engine: LlamaCppEngine) -> None:
 @pytest.mark.parametrize("mode", ["sample-and-match", "probabilistic"])
 def test_an_audit_passes_it(mode: str) -> None:
     config = AuditConfig(tv=0.1, isolation="inline", budget=Budget(seconds=60))
-    result = audit(f"llama-cpp:mode={mode}", config=config)
+    result = audit(f"llama-cpp:mode={mode},slots=8", config=config)
     assert result.summary.law is Verdict.PASS, result.summary.headline
     assert result.target["details"]["mode"] == mode
 
@@ -105,7 +106,7 @@ def test_an_audit_fails_another_temperature(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(LlamaCppEngine, "sample", cooler)
     config = AuditConfig(tv=0.1, isolation="inline", budget=Budget(seconds=60))
-    assert audit("llama-cpp", config=config).summary.law is Verdict.FAIL
+    assert audit("llama-cpp:slots=8", config=config).summary.law is Verdict.FAIL
 
 
 @pytest.mark.parametrize("mode", NGRAM_MODES)
@@ -117,6 +118,14 @@ def test_n_grams_draft_where_texts_repeat(mode: str) -> None:
     assert drawn.drafted is not None
     assert drawn.drafted.sum() > 0
     assert (drawn.accepted <= drawn.drafted).all()
+
+
+def test_prompts_are_short_and_long_and_repeat_themselves_for_n_grams(engine) -> None:
+    prompts = engine.prompts()
+    assert [len(prompt) for prompt in prompts] == [1, 3, 8, 32]
+    for prompt in LlamaCppEngine(mode="ngram").prompts():
+        assert len(prompt) == 16
+        assert prompt[8:] == prompt[:8] or prompt[3:] == prompt[:-3]
 
 
 def test_plain_decoding_counts_no_drafts() -> None:

@@ -64,5 +64,5 @@ def test_a_draft_that_is_off_or_poor_costs_speed_alone(wrong: str, codes: list[s
 
 
 def test_a_draft_of_another_vocabulary_is_a_mistake_of_the_settings() -> None:
-    with pytest.raises(InvalidInputError, match="llama.cpp started without speculation"):
+    with pytest.raises(InvalidInputError, match=r"llama\.cpp started without speculation"):
         audited("other-vocabulary")
