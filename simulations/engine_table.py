@@ -136,6 +136,21 @@ def _onnxruntime(mode: str) -> EngineEntry:
     )
 
 
+def _vllm(target: str, name: str = "", settings: str = "", *, lossy: bool = False) -> EngineEntry:
+    """Lossy methods name no bound of their own: traced where that is quick, under a bound of .9."""
+    title = target.replace("vllm-rejection-sampler", "vLLM rejection sampler").replace("-v2", " v2")
+    exact = ("--mode", "exact", "--gamma", "1,2,3", "--declare", "lossy:0.9")
+    return EngineEntry(
+        name=f"{title}, {name}" if name else title,
+        environment="vllm",
+        package="vllm",
+        # Single files of the wheel are loaded; nothing that it asks for but triton is needed.
+        requirements=("--no-deps", "vllm==0.33.0", "triton==3.9.0"),
+        target=f"{target}:{settings}" if settings else target,
+        options=("--time-limit", "120", *(exact if lossy else ())),
+    )
+
+
 _LLAMA = ("xllamacpp==2026.10.11549", "gguf==0.19.0", "httpx==0.28.1")
 
 ENGINES = (
@@ -182,15 +197,16 @@ ENGINES = (
     _onnxruntime("plain"),
     _litgpt("verify"),
     _litgpt("decode"),
-    EngineEntry(
-        name="vLLM rejection sampler",
-        environment="vllm",
-        package="vllm",
-        # One file of the wheel is loaded; nothing that it asks for but triton is needed.
-        requirements=("--no-deps", "vllm==0.33.0", "triton==3.9.0"),
-        target="vllm-rejection-sampler",
-        options=("--budget", "150s", "--time-limit", "120"),
-    ),
+    _vllm("vllm-rejection-sampler"),
+    _vllm("vllm-rejection-sampler", "drafts given", "drafts=given,greedy=true"),
+    _vllm("vllm-rejection-sampler", "synthetic", "method=synthetic", lossy=True),
+    _vllm("vllm-rejection-sampler", "FLy", "method=fly", lossy=True),
+    _vllm("vllm-rejection-sampler-v2"),
+    _vllm("vllm-rejection-sampler-v2", "drafts given", "drafts=given,greedy=true"),
+    _vllm("vllm-rejection-sampler-v2", "block", "method=block"),
+    _vllm("vllm-rejection-sampler-v2", "block, drafts given", "method=block,drafts=given"),
+    _vllm("vllm-rejection-sampler-v2", "synthetic", "method=synthetic", lossy=True),
+    _vllm("vllm-rejection-sampler-v2", "FLy", "method=fly", lossy=True),
     _generate("generate", "pair=tiny,gamma=3"),
     _generate("generate, top-k and min-p", "pair=tiny,gamma=3,top_k=6,min_p=0.05", tv="0.03"),
     _generate("generate, repetition penalty", "pair=tiny,gamma=3,penalty=1.3", tv="0.03"),
