@@ -169,7 +169,9 @@ def write(name: str, found: dict[str, Any], out: Path) -> None:
     What other runs have written meanwhile is read again and kept.
     """
     records = read(out) | {name: found}
-    ordered = {entry.name: records[entry.name] for entry in ENGINES if entry.name in records}
+    # A run that began later may know engines that this one does not.
+    names = [entry.name for entry in ENGINES if entry.name in records]
+    ordered = {name: records[name] for name in (*names, *records)}
     out.mkdir(parents=True, exist_ok=True)
     (out / "engines.json").write_text(json.dumps(ordered, indent=1) + "\n")
     (out / "engines.md").write_text(markdown(ordered))
