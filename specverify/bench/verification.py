@@ -1,158 +1,127 @@
-"""Blocks verified a second: ours in batches, transformers' function block by block, a bare copy."""
+"""Microseconds a verified block: ours in batches, the peers', a bare copy of what must be read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import NamedTuple
 
 import torch
 
-from specverify.bench.timing import (
-    Asked,
-    Job,
-    Measurement,
-    Size,
-    Spread,
-    alternate,
-    exponent,
-    ratio,
-)
-from specverify.models.threads import one_thread
-from specverify.sampler.batched import verify_blocks
-from specverify.sampler.from_logits import verify_blocks_from_logits
+from specverify.bench.blocks import Cell, DrawnBlocks, copy_of_last_rows, verify_laws, verify_logits
+from specverify.bench.timing import Asked, Job, Measurement, Size, Spread, alternate, ratio
+from specverify.bench.verification_curves import curves
+from specverify.bench.verification_peers import TRANSFORMERS, PeerJob, peers
 
 __all__ = ["verification"]
 
-GAMMA = 4
-MARKED = (32_000, 256)
-_PEER_BLOCKS = 32  # of a batch: it takes them one by one
-_LARGEST = 2**29  # numbers in the four arrays together: two gigabytes
-OURS, LOGITS = "ours, from probabilities", "ours, from logits"
-PEER, COPY = "transformers", "copy of two rows"
+MARKED = Cell(32_000, 256)
+OURS, COPY = "ours", "copy of two rows"
+LAWS, LOGITS = "from probabilities", "from logits"
+_ASKED = {LAWS: 20.0, LOGITS: 3.0}  # of transformers' cost
+_BLOCKS_A_RUN = 64  # at least: a few take too little time for a clock
 
 
 def verification(size: Size) -> Iterator[Measurement]:
-    """Microseconds a block, one thread."""
-    with one_thread():
-        for vocab in _vocabularies(size):
-            for batch in (1, 8) if size.quick else (1, 256, 1024) if size.thorough else (1, 256):
-                if batch * vocab * (4 * GAMMA + 2) <= _LARGEST:
-                    yield _one_setting(vocab, batch, size)
-        yield _curve("V", [(v, 32) for v in _powers(size, 10, 16)], size)
-        yield _curve("batch", [(4096, b) for b in _powers(size, 3, 8)], size)
+    """Every cell from probabilities and from logits, then what a call costs against each size."""
+    cells, left_out = _cells(size)
+    settings = [_Setting(cell, size) for cell in cells]
+    settings.append(_Setting(cells[0] if size.quick else MARKED, size, threads=2))
+    for setting in settings:
+        with _threads(setting.threads):
+            yield setting.from_probabilities()
+            yield setting.from_logits()
+    if left_out:
+        yield Measurement(what="more than two gigabytes", unit="", sides={}, note=left_out)
+    with _threads(1):
+        yield from curves(size)
 
 
-def _vocabularies(size: Size) -> Sequence[int]:
+def _cells(size: Size) -> tuple[list[Cell], str]:
+    """What is measured, and what is left out as too large."""
     if size.quick:
-        return (50, 5000)
-    return (1000, 32_000, 128_000) if size.thorough else (1000, 32_000)
+        cells = [Cell(50, 1), Cell(50, 8), Cell(5000, 8, double=True)]
+    elif size.thorough:
+        cells = [
+            Cell(vocab, batch, double=double)
+            for double in (False, True)
+            for vocab in (1000, 32_000, 128_000)
+            for batch in (1, 8, 64, 256, 1024)
+        ]
+    else:
+        cells = [Cell(vocab, batch) for vocab in (1000, 32_000) for batch in (1, 256)]
+        cells.append(Cell(32_000, 64, double=True))
+    large = [f"{cell}: left out, {cell.bytes / 1e9:.1f} GB" for cell in cells if cell.too_large]
+    return [cell for cell in cells if not cell.too_large], "; ".join(large)
 
 
-def _powers(size: Size, first: int, last: int) -> list[int]:
-    return [2**k for k in range(first, first + 3 if size.quick else last + 1)]
+class _Setting(NamedTuple):
+    cell: Cell
+    size: Size
+    threads: int = 1
 
+    def from_probabilities(self) -> Measurement:
+        laws = DrawnBlocks.laws(self.cell)
+        beside, missing = peers(DrawnBlocks.logits(self.cell.cut(32)), laws)
+        jobs = {OURS: PeerJob(partial(verify_laws, laws), self.cell.batch)} | beside
+        jobs[COPY] = PeerJob(copy_of_last_rows(laws), self.cell.batch)
+        return self._measurement(LAWS, jobs, missing)
 
-class _Blocks:
-    """Logits and laws of a batch, with drafts drawn from the draft."""
+    def from_logits(self) -> Measurement:
+        logits = DrawnBlocks.logits(self.cell)
+        beside, missing = peers(logits)
+        jobs = {OURS: PeerJob(partial(verify_logits, logits), self.cell.batch)} | beside
+        return self._measurement(LOGITS, jobs, missing)
 
-    def __init__(self, vocab: int, batch: int) -> None:
-        self.generator = torch.Generator().manual_seed(vocab)
-        target = 2 * torch.randn(batch, GAMMA + 1, vocab, generator=self.generator)
-        noise = torch.randn(batch, GAMMA, vocab, generator=self.generator)
-        self.logits = target, target[:, :GAMMA] + noise / 2
-        self.laws = tuple(scores.softmax(-1) for scores in self.logits)
-        flat = self.laws[1].flatten(0, 1)
-        self.tokens = torch.multinomial(flat, 1, generator=self.generator).view(batch, GAMMA)
-
-    def from_probabilities(self) -> Any:
-        target, draft = self.laws
-        return verify_blocks(target, draft, self.tokens, self.generator, validate=False)
-
-    def from_logits(self) -> Any:
-        return verify_blocks_from_logits(*self.logits, self.tokens, self.generator, validate=False)
-
-    def peer(self, function: Any) -> None:
-        target, draft = self.logits
-        for b in range(min(_PEER_BLOCKS, len(self.tokens))):
-            one = slice(b, b + 1)
-            function(self.tokens[one], draft[one], GAMMA, target[one])
-
-    def copy(self) -> Job:
-        """Copies the two rows that the rule must read, into memory that is there already."""
-        n = self.from_probabilities().n_accepted
-        rows = torch.arange(len(n))
-        flat = [laws.flatten(0, 1) for laws in self.laws]
-        places = rows * (GAMMA + 1) + n, rows * GAMMA + n.clamp(max=GAMMA - 1)
-        room = [torch.empty(len(n), laws.shape[-1]) for laws in flat]
-
-        def job() -> None:
-            for laws, place, out in zip(flat, places, room, strict=True):
-                torch.index_select(laws, 0, place, out=out)
-
-        return job
-
-
-def _one_setting(vocab: int, batch: int, size: Size) -> Measurement:
-    blocks = _Blocks(vocab, batch)
-    jobs: dict[str, Job] = {OURS: blocks.from_probabilities, LOGITS: blocks.from_logits}
-    function = _peer()
-    if function is not None:
-        jobs[PEER] = partial(blocks.peer, function)
-    jobs[COPY] = blocks.copy()
-    counts = {name: min(_PEER_BLOCKS, batch) if name == PEER else batch for name in jobs}
-    repeats = max(1, 64 // batch)
-    found = alternate({name: _repeated(job, repeats) for name, job in jobs.items()}, size.runs)
-    each = {
-        name: [1e6 * seconds / counts[name] / repeats for seconds in values]
-        for name, values in found.items()
-    }
-    ratios = {"ours over the copy": ratio(each[OURS], each[COPY])}
-    if function is not None:
-        ratios["transformers over ours, from probabilities"] = ratio(each[PEER], each[OURS])
-        ratios["transformers over ours, from logits"] = ratio(each[PEER], each[LOGITS])
-    return Measurement(
-        what=f"V = {vocab}, gamma {GAMMA}, batch {batch}",
-        unit="us a block",
-        sides={name: Spread.of(values) for name, values in each.items()},
-        ratios=ratios,
-        asked=_asked(ratios) if (vocab, batch) == MARKED else (),
-        note="" if function is not None else "transformers is not installed",
-    )
-
-
-def _asked(ratios: dict[str, Spread]) -> list[Asked]:
-    marks = {
-        "transformers over ours, from probabilities": 20.0,
-        "transformers over ours, from logits": 3.0,
-    }
-    lines = [
-        Asked(f"{name}: at least {mark:g}x", f"{ratios[name].median:.1f}x", value >= mark)
-        for name, mark in marks.items()
-        if name in ratios
-        for value in [ratios[name].median]
-    ]
-    copy = ratios["ours over the copy"].median
-    return [*lines, Asked("ours over the copy: at most 3x", f"{copy:.2f}x", copy <= 3)]
-
-
-def _curve(name: str, settings: Sequence[tuple[int, int]], size: Size) -> Measurement:
-    sides = {}
-    for vocab, batch in settings:
-        blocks = _Blocks(vocab, batch)
-        found = alternate({"ours": _repeated(blocks.from_probabilities, 4)}, size.runs)["ours"]
-        sides[f"{name} = {vocab if name == 'V' else batch}"] = Spread.of(
-            [1e6 * seconds / 4 for seconds in found]
+    def _measurement(self, source: str, jobs: Mapping[str, PeerJob], missing: str) -> Measurement:
+        each = self._microseconds(jobs)
+        ratios = {
+            f"{name} over ours": ratio(each[name], each[OURS])
+            for name in jobs
+            if name not in (OURS, COPY)
+        }
+        if COPY in each:
+            ratios["ours over the copy"] = ratio(each[OURS], each[COPY])
+        wall = "" if self.threads == 1 else f", {self.threads} threads, by the wall's clock"
+        marked = self.cell == MARKED and self.threads == 1
+        return Measurement(
+            what=f"{source}, {self.cell}{wall}",
+            unit="us a block",
+            sides={name: Spread.of(values) for name, values in each.items()},
+            ratios=ratios,
+            asked=_asked(source, ratios) if marked else (),
+            note=missing,
         )
-    sizes = [vocab if name == "V" else batch for vocab, batch in settings]
-    slope = exponent(sizes, [side.median for side in sides.values()])
-    held = f"batch {settings[0][1]}" if name == "V" else f"V = {settings[0][0]}"
-    return Measurement(
-        what=f"cost of a batch against {name}, {held}, from probabilities",
-        unit="us a call",
-        sides=sides,
-        note=f"fitted exponent {slope:.2f}; in theory at most 1",
-    )
+
+    def _microseconds(self, jobs: Mapping[str, PeerJob]) -> dict[str, list[float]]:
+        """Microseconds a block in each run."""
+        repeats = {name: -(-_BLOCKS_A_RUN // job.blocks) for name, job in jobs.items()}
+        timed = {name: _repeated(job.run, repeats[name]) for name, job in jobs.items()}
+        for name, job in jobs.items():
+            if job.rest is not None:
+                timed[f"{name}, rest"] = _repeated(job.rest, repeats[name])
+        clock = time.thread_time if self.threads == 1 else time.perf_counter
+        seconds = alternate(timed, self.size.runs, clock=clock)
+        each = {}
+        for name, job in jobs.items():
+            rests = seconds.get(f"{name}, rest", [0.0] * self.size.runs)
+            own = [run - rest for run, rest in zip(seconds[name], rests, strict=True)]
+            each[name] = [1e6 * net / job.blocks / repeats[name] for net in own]
+        return each
+
+
+def _asked(source: str, ratios: Mapping[str, Spread]) -> list[Asked]:
+    lines = []
+    if f"{TRANSFORMERS} over ours" in ratios:
+        found, mark = ratios[f"{TRANSFORMERS} over ours"].median, _ASKED[source]
+        named = f"transformers over ours, {source}: at least {mark:g}x"
+        lines.append(Asked(named, f"{found:.1f}x", found >= mark))
+    if source == LAWS:
+        copy = ratios["ours over the copy"].median
+        lines.append(Asked("ours over the copy: at most 3x", f"{copy:.2f}x", copy <= 3))
+    return lines
 
 
 def _repeated(job: Job, times: int) -> Job:
@@ -163,9 +132,11 @@ def _repeated(job: Job, times: int) -> Job:
     return run
 
 
-def _peer() -> Any:
+@contextmanager
+def _threads(n: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(n)
     try:
-        from transformers.generation import utils
-    except ImportError:
-        return None
-    return utils._speculative_sampling
+        yield
+    finally:
+        torch.set_num_threads(before)
