@@ -92,7 +92,7 @@ _RANDOM = frozenset((SymbolicReal, UnreadToken, Pick, Largest))
 
 def _is_random(data: Any) -> bool:
     kind = type(data)
-    return kind in _RANDOM or (kind is np.ndarray and data.dtype == object)
+    return data.dtype.kind == "O" if kind is np.ndarray else kind in _RANDOM
 
 
 def _raw(operand: Any) -> Any:
@@ -133,7 +133,8 @@ def _binary(
 
     def method(self: Any, other: Any) -> Value:
         left, right = self.data, other.data if type(other) is Value else other
-        if type(left) in _SCALARS and type(right) in _SCALARS:  # most of what a kernel does
+        known = type(left) in _SCALARS or not _is_random(left)
+        if known and (type(right) in _SCALARS or not _is_random(right)):  # mostly
             return Value(plain(left, right))
         return _apply(plain, symbolic, self, other)
 
