@@ -50,7 +50,8 @@ def measure(mode: str, completions: int) -> dict[str, Any]:
         "accepted": accepted,
         "accepted_over_drafted": round(accepted / drafted, 4) if drafted else None,
         **law_of_two(engine, drawn.tokens),
-        "cut_short_of_60": cut_short(mode),
+        "cut_short": cut_short(mode),
+        "cut_short_of": TEXTS,
     }
 
 
@@ -73,7 +74,7 @@ def law_of_two(engine: LlamaCppEngine, tokens: np.ndarray) -> dict[str, float]:
 
 
 def cut_short(mode: str) -> int:
-    """Completions, of 60, that are short although prompt and completion fit the context exactly."""
+    """Completions that are short although prompt and completion fit the context exactly."""
     engine = LlamaCppEngine(mode=mode, gamma=GAMMA)
     return sum(_is_cut(engine, seed) for seed in range(TEXTS))
 
