@@ -30,11 +30,12 @@ ROW_TV = 1e-3
 """A row is counted as another one from this total variation on: no rounding of float32."""
 
 MICRO_TV = 1_000_000
-"""Distances are summed in millionths: a tally holds integers."""
+"""Distances and logarithms are summed in millionths: a tally holds integers."""
 
 DRAFTS, GREEDY, ROWS = "handed-drafts", "handed-greedy", "handed-rows"
-"""Tables: transforms by order (probability, id); soft rows, and drafts that are most probable in
-them; by side (target, draft) rows, rows that differ, and the sum of distances."""
+"""Tables: transforms by order (probability, id); soft rows, drafts that are most probable in them,
+and the nats by which it is improbable that all are; by side (target, draft) rows, rows that differ,
+and the sum of distances."""
 
 _SOFT = 0.9
 """Most that the likeliest token of a row has for a draft of it to tell anything."""
@@ -66,7 +67,9 @@ def count_handed(
         transforms[which] += _transform(keys, draft_probs, drafts, rng)
     soft = draft_probs.max(axis=-1) < _SOFT
     likeliest = drafts == draft_probs.argmax(axis=-1)
-    tally.table(GREEDY, (2,))[...] += np.array([soft.sum(), (soft & likeliest).sum()])
+    nats = -np.log(draft_probs.max(axis=-1)[soft]).sum()
+    greedy = np.array([soft.sum(), (soft & likeliest).sum(), np.floor(nats * MICRO_TV)])
+    tally.table(GREEDY, (3,))[...] += greedy.astype(np.int64)
     compared = tally.table(ROWS, (2, 3))
     for side, (own, given) in enumerate(zip(laws, (target_probs, draft_probs), strict=True)):
         if own is not None:

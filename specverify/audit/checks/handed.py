@@ -14,7 +14,7 @@ from specverify.results import Finding
 __all__ = ["HANDED_CODES", "handed_findings"]
 
 _LEVEL = 1e-6
-"""Level of the transforms of drafts: two orders share it."""
+"""Level that the transforms of drafts, in two orders, and their being most probable share."""
 
 HANDED_CODES = ("drafts-scored-with-another-law", "target-rows-differ", "draft-rows-differ")
 """Codes of these findings."""
@@ -37,10 +37,11 @@ def _drafts(tallies: list[Tally]) -> Finding | None:
     """Whether drafts follow the law that they are scored with."""
     counts = np.sum([tally.arrays[DRAFTS] for tally in tallies], axis=0)
     even = np.full(HANDED_BINS, 1 / HANDED_BINS)
-    p_value = 2 * min(weigh([Stratum(row, even)]).p_value for row in counts)
+    soft, likeliest, nats = np.sum([tally.arrays[GREEDY] for tally in tallies], axis=0).tolist()
+    all_likeliest = float(np.exp(-nats / MICRO_TV)) if likeliest == soft else 1.0
+    p_value = 3 * min(all_likeliest, *(weigh([Stratum(row, even)]).p_value for row in counts))
     if p_value > _LEVEL:
         return None
-    soft, likeliest = np.sum([tally.arrays[GREEDY] for tally in tallies], axis=0).tolist()
     text = "drafts do not follow the draft law that verification scores them with"
     data = {"p_value": p_value, "drafts": int(counts[0].sum()), "soft": soft}
     data["most_probable"] = likeliest
