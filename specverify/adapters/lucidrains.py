@@ -175,6 +175,10 @@ class LucidrainsEngine:
         """The same on models of a few tokens, two completions together at most, to be traced."""
         return LucidrainsEngine(batch=min(self._batch, 2), gamma=gamma, vocab_size=vocab_size)
 
+    def alone(self) -> LucidrainsEngine:
+        """The same, one completion at a time."""
+        return LucidrainsEngine(gamma=self._gamma, vocab_size=self._vocab)
+
     def complete(
         self, prompt: Sequence[int], max_new_tokens: int, sampling: SamplingParams
     ) -> list[int]:

@@ -38,6 +38,12 @@ _SECONDS, _SEARCH_SECONDS = 60.0, 5.0
 _SIZES = [(v, n, g) for n in (1, 2, 3) for v in (2, 3, 4) for g in (1, 2) if g <= n]
 """Tokens, length and drafts of a case, from small to large: the first that deviates is shown."""
 
+_ALONE = {
+    LOSSLESS: "only in batches: decoded alone, the completions follow the law exactly",
+    BIASED: "alone as well as in batches",
+}
+"""What it means for a wrong batch that a completion decoded alone is right, or is not."""
+
 Masses: TypeAlias = Mapping[tuple[int, ...], float]
 
 
@@ -47,13 +53,22 @@ def examine(
     """Trace an engine's completions of a prompt of two tokens, at temperature 1.
 
     Args:
-        engine: A small one, with ``complete`` and ``reference``.
+        engine: A small one, with ``complete`` and ``reference``; where it decodes batches and does
+            wrong, what ``alone()`` returns is traced too.
         length: New tokens.
-        max_seconds: Time that it may take.
+        max_seconds: Time that it may take, each time.
 
     Returns:
         The record, not yet confirmed, and the law that it speaks of, if any.
     """
+    record, law = _traced(engine, length, max_seconds)
+    if record.outcome == BIASED and hasattr(engine, "alone"):
+        alone, _ = _traced(engine.alone(), length, max_seconds)
+        record = msgspec.structs.replace(record, remark=_ALONE.get(alone.outcome, ""))
+    return record, law
+
+
+def _traced(engine: Any, length: int, max_seconds: float) -> tuple[ExactRecord, ExactLaw | None]:
     started, plain = time.process_time(), SamplingParams()
     try:
         law = enumerate_law(

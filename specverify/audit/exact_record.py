@@ -30,6 +30,7 @@ class ExactRecord(msgspec.Struct, frozen=True, kw_only=True):
             decide), ``large`` (too many paths to try), ``refused`` (cannot be traced), or
             ``discarded`` (a sample of the real calls does not follow the traced law).
         reason: Why nothing is claimed, else empty.
+        remark: What else is known of a failure.
         low: Certified lower bound of the total variation.
         high: Certified upper bound.
         position: First position, from 0, at which the law surely deviates, if any.
@@ -52,6 +53,7 @@ class ExactRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     outcome: str
     reason: str = ""
+    remark: str = ""
     low: float = 0.0
     high: float = 1.0
     position: int | None = None

@@ -242,7 +242,8 @@ class Engine(Protocol):
     whose target's law cannot be evaluated may have ``sample_plain``, with the arguments of
     :meth:`sample`: the same target without speculation, to compare with. ``prompts()`` may give
     the prompts to use. What ``smallest()`` returns, an engine with ``complete(prompt,
-    max_new_tokens, sampling)`` that draws from the global generators, is traced before sampling.
+    max_new_tokens, sampling)`` that draws from the global generators, is traced before sampling;
+    where that one decodes batches, its ``alone()`` gives the same without: it explains a failure.
     """
 
     def describe(self) -> EngineInfo:

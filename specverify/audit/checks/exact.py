@@ -134,4 +134,5 @@ def _diagnosis(record: ExactRecord, scenario: AnyScenario) -> Diagnosis:
         return Diagnosis(text=f"it raises with probability {mass:.4g}: {message}")
     text = "completion" if scenario.form in (Form.DECODE, Form.GENERATE) else "block"
     where = "" if record.position is None else f" at position {record.position} of the {text}"
-    return Diagnosis(text=f"the law breaks{where}", position=record.position)
+    remark = f"; {record.remark}" if record.remark else ""
+    return Diagnosis(text=f"the law breaks{where}{remark}", position=record.position)
