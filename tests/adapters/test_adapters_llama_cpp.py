@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from scipy.stats import chi2
+from first_tokens import PLAIN, PROMPT, first_token_p_value
 
 from specverify.adapters.completions_api import completion_request, spaced_seeds
 from specverify.adapters.gguf_files import Vocabulary, read_vocabulary, write_gguf
@@ -26,8 +26,6 @@ from specverify.results import Verdict
 from specverify.warping import SamplingParams
 
 FALSE_ALARM = 1e-6  # of each statistical test below; all seeds are fixed
-PROMPT = [3, 1, 4, 1, 5]
-PLAIN = SamplingParams()
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("xllamacpp") is None,
@@ -38,16 +36,6 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture(scope="module")
 def engine() -> LlamaCppEngine:
     return LlamaCppEngine(slots=8)
-
-
-def first_token_p_value(engine: LlamaCppEngine, law: np.ndarray, n: int) -> float:
-    """Chi-square of the first token, ids of small expectation in one cell."""
-    drawn = engine.sample(PROMPT, n, 1, PLAIN, seed=7).tokens[:, 0]
-    counts = np.bincount(drawn, minlength=len(law))
-    rare = n * law < 10
-    observed = np.append(counts[~rare], counts[rare].sum())
-    expected = n * np.append(law[~rare], law[rare].sum())
-    return float(chi2.sf(((observed - expected) ** 2 / expected).sum(), len(observed) - 1))
 
 
 def test_the_first_token_follows_the_target(engine: LlamaCppEngine) -> None:
