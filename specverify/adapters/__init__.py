@@ -8,7 +8,9 @@ from specverify.audit.forms import Form
 from specverify.audit.targets import register
 
 register("transformers", Form.VERIFY, "specverify.adapters.transformers:speculative_sampling")
-register("transformers", Form.GENERATE, "specverify.adapters.transformers:TransformersEngine")
+register(
+    "transformers", Form.GENERATE, "specverify.adapters.transformers_engine:TransformersEngine"
+)
 register("llama-cpp", Form.GENERATE, "specverify.adapters.llama_cpp:LlamaCppEngine")
 register("llama-cpp-gguf", Form.GENERATE, "specverify.adapters.llama_gguf:LlamaGgufEngine")
 register("mlx-lm", Form.GENERATE, "specverify.adapters.mlx_lm:MlxLmEngine")

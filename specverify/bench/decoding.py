@@ -117,14 +117,14 @@ def _ours(pair: Pair, starts: list[list[int]], length: int) -> dict[str, Job]:
 
 
 def _theirs(starts: list[list[int]], length: int) -> dict[str, Job]:
-    from specverify.adapters.transformers import TransformersEngine
+    from specverify.adapters.transformers_engine import TransformersEngine
 
     engine = TransformersEngine(gamma=GAMMA)
     settings: dict[str, Any] = {"do_sample": True, "temperature": 1.0, "top_k": 0, "top_p": 1.0}
 
     def assisted() -> None:
         for start in starts:
-            engine.sample(start, 1, length, SamplingParams(), 0)
+            engine.complete(start, length, SamplingParams())
 
     def plain() -> None:
         for start in starts:

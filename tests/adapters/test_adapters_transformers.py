@@ -12,7 +12,8 @@ from scipy.stats import binomtest
 from transformers import GPT2LMHeadModel
 
 import specverify.adapters  # noqa: F401  (registers the engines)
-from specverify.adapters.transformers import TransformersEngine, speculative_sampling
+from specverify.adapters.transformers import speculative_sampling
+from specverify.adapters.transformers_engine import TransformersEngine
 from specverify.audit.forms import Engine, Form, TargetLaw
 from specverify.audit.targets import resolve
 from specverify.distributions import acceptance_rate

@@ -10,7 +10,7 @@ import torch
 import transformers
 from transformers import GPT2LMHeadModel
 
-from specverify.adapters.transformers import TransformersEngine
+from specverify.adapters.transformers_engine import TransformersEngine
 from specverify.audit.checks.handed import handed_findings
 from specverify.audit.engine_exact import examine, search_tally
 from specverify.audit.exact_record import BIASED, LOSSLESS
