@@ -114,7 +114,7 @@ def _cells(name: str, record: dict[str, Any]) -> list[str]:
     found = "; ".join(finding["code"] for finding in record["findings"])
     found = found or (record["headline"] if record["failing"] else "-")
     passes = next(iter(record["tokens_per_pass"].values()), None)
-    accepted = next(iter(record["accepted"].values()), [])
+    accepted: list[float] = next(iter(record["accepted"].values()), [])
     return [
         name,
         record["version"],
