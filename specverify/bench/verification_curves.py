@@ -50,7 +50,8 @@ class Curve(NamedTuple):
     def measured(self, size: Size) -> Measurement:
         """Microseconds a call at each size, and the fitted exponent beside the theoretical one."""
         costs, alphas = zip(*(self._cost(cell, size) for cell in self.cells), strict=True)
-        fitted = exponent(self.sizes, [cost.median for cost in costs])
+        medians = [cost.median for cost in costs]
+        fitted, last = exponent(self.sizes, medians), exponent(self.sizes[-2:], medians[-2:])
         numbers = exponent(self.sizes, self.numbers(sum(alphas) / len(alphas)))
         source = "from logits" if self.logits else "from probabilities"
         names = [f"{self.against} = {n}" for n in self.sizes]
@@ -58,7 +59,8 @@ class Curve(NamedTuple):
             what=f"cost of a call {source} against {self.against}, {self.held}",
             unit="us a call",
             sides=dict(zip(names, costs, strict=True)),
-            note=f"fitted exponent {fitted:.2f}; of the numbers that must be read {numbers:.2f}",
+            note=f"fitted exponent {fitted:.2f}, between the two largest {last:.2f}; of the numbers"
+            f" that must be read {numbers:.2f}",
         )
 
     @property

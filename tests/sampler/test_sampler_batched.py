@@ -164,6 +164,16 @@ def test_nothing_is_copied_to_the_host_without_validation() -> None:
         verify_blocks(target, draft, tokens)
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_on_a_gpu_as_on_the_host() -> None:
+    generator = torch.Generator().manual_seed(0)
+    target, draft = (torch.rand(40, n, 300, generator=generator).softmax(-1) for n in (4, 3))
+    parts = target, draft, torch.randint(300, (40, 3), generator=generator)
+    expected = verify_blocks(*parts, torch.Generator().manual_seed(1))
+    found = verify_blocks(*(part.cuda() for part in parts), torch.Generator().manual_seed(1))
+    assert torch.equal(found.emitted.cpu(), expected.emitted)
+
+
 GOOD = np.full((2, 3, 4), 0.25), np.full((2, 2, 4), 0.25), np.zeros((2, 2), dtype=np.int64)
 
 
