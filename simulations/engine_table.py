@@ -180,7 +180,7 @@ ENGINES = (
         package="mlx-lm",
         requirements=("mlx-lm==0.32.2", "mlx[cpu]==0.32.4"),
         target="mlx-lm:gamma=2",
-        options=("--tv", "0.02", "--budget", "400s"),
+        options=("--tv", "0.02", "--budget", "1200s"),
     ),
     _openvino("draft"),
     _openvino("prompt-lookup"),
