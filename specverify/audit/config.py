@@ -65,7 +65,8 @@ class AuditConfig:
         tolerance: Total variation by which the laws that tokens are compared with may themselves
             be off: 0 for functions, some 5e-3 for an engine whose logits are bfloat16.
         declare: ``lossless``, or ``lossy:X`` with the declared total variation X.
-        expect: ``lossless`` (a slower scheme is a finding) or ``standard`` (it fails).
+        expect: ``lossless`` (a slower scheme is a finding), ``standard`` (it fails) or ``block``
+            (what does not accept as block verification does fails).
         gammas: Block sizes to keep of the scenarios' own; None keeps all.
         checks: Shell patterns of the checks to run, e.g. ``token[*]``; empty runs all.
         expected_failures: Reasons by shell pattern of a check's name.
@@ -104,7 +105,7 @@ class AuditConfig:
         if not 0 <= self.tolerance < 1:
             raise InvalidInputError("tolerance", f"must lie in [0, 1), got {self.tolerance}")
         _one_of("mode", self.mode, MODES)
-        _one_of("expect", self.expect, ("lossless", "standard"))
+        _one_of("expect", self.expect, ("lossless", "standard", "block"))
         _one_of("scenarios", self.scenarios, ("default", "thorough"))
         _one_of("isolation", self.isolation, ("auto", "process", "inline"))
         if self.workers < 1:

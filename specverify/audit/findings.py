@@ -108,7 +108,7 @@ def _scheme_finding(
             "measured": float(lengths @ np.arange(len(lengths))) / max(1, int(lengths.sum())),
             "standard": mean_length(STANDARD, scenario, outcomes),
         }
-        if scheme is not None:
+        if scheme is not None and scheme.applies(scenario):
             row["this_scheme"] = mean_length(scheme, scenario, outcomes)
         data[scenario.name] = row
     if scheme is None:

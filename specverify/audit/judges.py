@@ -15,8 +15,11 @@ from specverify.audit.checks import (
 )
 from specverify.audit.engines import EngineScenario
 from specverify.audit.planning import Plan
+from specverify.audit.scenarios import Scenario
+from specverify.audit.schemes import BLOCK
 from specverify.audit.suites import AnyScenario
 from specverify.audit.tally import Tally
+from specverify.audit.terms import Terms
 from specverify.results import CheckResult
 
 __all__ = ["judge", "settled"]
@@ -71,12 +74,26 @@ def _sampled(scenario: AnyScenario, tally: Tally, plan: Plan, look: int) -> list
             checks.append(token.check_tokens(scenario, tally, law, bet=bets[TOKEN]))
         if joint.applies(scenario) and not settled(tally):
             checks.append(joint.check_joint(scenario, tally, law, bet=bets[JOINT]))
-        length = efficiency.check_length(scenario, tally, terms)
-        checks.append(exact.sharpened(length, exact.record_of(tally)))
-        checks.append(efficiency.check_acceptance(scenario, tally, terms))
-        checks.append(rule.check_rule(scenario, tally, terms))
+        checks += _speed(scenario, tally, terms, expect=plan.config.expect)
     checks.append(contract.check_interface(scenario, tally, law))
     checks.append(contract.check_reproducible(scenario, tally, law))
     if tally.get("reports-broken") is not None:
         checks.append(contract.check_counts(scenario, tally, law))
     return checks
+
+
+def _speed(scenario: Scenario, tally: Tally, terms: Terms, *, expect: str) -> list[CheckResult]:
+    """Checks of accepted drafts and emitted lengths, by the scheme that is expected."""
+    if expect == "block":
+        if not BLOCK.applies(scenario):
+            return [efficiency.unpredicted(scenario, BLOCK)]
+        return [
+            efficiency.check_length(scenario, tally, terms, scheme=BLOCK),
+            efficiency.check_acceptance(scenario, tally, terms, scheme=BLOCK),
+        ]
+    length = efficiency.check_length(scenario, tally, terms)
+    return [
+        exact.sharpened(length, exact.record_of(tally)),
+        efficiency.check_acceptance(scenario, tally, terms),
+        rule.check_rule(scenario, tally, terms),
+    ]

@@ -104,6 +104,7 @@ def _acceptance(checks: Sequence[CheckResult]) -> dict[str, Any]:
     keys = (
         "accepted_over_tested",
         "one_minus_tv",
+        "expected_acceptance",
         "tokens_per_pass",
         "standard_error",
         "expected_tokens_per_pass",

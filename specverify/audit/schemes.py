@@ -9,12 +9,24 @@ from numpy.typing import NDArray
 
 from specverify.audit.chains import accepted_pmf
 from specverify.audit.evidence import Stratum
+from specverify.audit.joint_acceptance import jointly_accepted_pmf, prefixes
 from specverify.audit.scenarios import Scenario
 
-__all__ = ["SCHEMES", "STANDARD", "Scheme", "block_strata", "length_strata", "mean_length"]
+__all__ = [
+    "BLOCK",
+    "BLOCK_SCHEMES",
+    "SCHEMES",
+    "STANDARD",
+    "Scheme",
+    "block_strata",
+    "length_strata",
+    "mean_length",
+]
 
 _SLACK = 1e-7
 """Probability left to what a scheme rules out: a rounded ratio may reject where one is exact."""
+
+_MOST_PREFIXES = 2_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,19 +37,28 @@ class Scheme:
         code: Identifier of the finding.
         text: What to tell people.
         matching: Drafts are accepted with the target's own probability.
+        joint: Prefixes of the block are accepted by their joint probabilities.
         bonus: A token follows a block whose drafts were all accepted.
     """
 
     code: str
     text: str
     matching: bool = False
+    joint: bool = False
     bonus: bool = True
+
+    def applies(self, scenario: Scenario) -> bool:
+        """Whether its predictions can be computed here."""
+        return not self.joint or prefixes(scenario.chain, scenario.gamma) <= _MOST_PREFIXES
 
     def outcome_law(self, scenario: Scenario, context: int) -> NDArray[np.float64]:
         """Joint law of accepted drafts (rows) and emitted tokens, ``(gamma + 1, gamma + 2)``."""
-        accepted = accepted_pmf(
-            scenario.chain, scenario.gamma, context=context, matching=self.matching
-        )
+        if self.joint:
+            accepted = jointly_accepted_pmf(scenario.chain, scenario.gamma, context=context)
+        else:
+            accepted = accepted_pmf(
+                scenario.chain, scenario.gamma, context=context, matching=self.matching
+            )
         law = np.zeros((scenario.gamma + 1, scenario.gamma + 2))
         for count, probability in enumerate(accepted):
             corrected = count < scenario.gamma or self.bonus
@@ -69,6 +90,17 @@ SCHEMES = (
         bonus=False,
     ),
 )
+
+BLOCK = Scheme(
+    code="block-verification",
+    text="prefixes of a block are accepted by their joint probabilities, as block verification "
+    "does: at least as many drafts as under the standard rule",
+    joint=True,
+)
+"""After Sun et al. (2024), arXiv:2403.10444."""
+
+BLOCK_SCHEMES = (*SCHEMES, BLOCK)
+"""What single blocks are compared with; of whole texts no block's end is seen."""
 
 
 def block_strata(scheme: Scheme, scenario: Scenario, outcomes: NDArray[np.int64]) -> list[Stratum]:

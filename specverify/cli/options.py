@@ -100,7 +100,10 @@ FalseAlarm = Annotated[
 Declare = Annotated[
     str, typer.Option(help="What TARGET claims: lossless or lossy:X (total variation X).")
 ]
-Expect = Annotated[str, typer.Option(help="lossless, or standard: then a slower scheme fails.")]
+Expect = Annotated[
+    str,
+    typer.Option(help="lossless; standard, then a slower scheme fails; or block (verification)."),
+]
 BlockSizes = Annotated[
     str | None, typer.Option(help="Block sizes to keep of the scenarios': 4, 1,2,4 or 1-4.")
 ]
