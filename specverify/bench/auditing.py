@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -12,11 +14,15 @@ from specverify.audit.config import AuditConfig, Budget
 from specverify.audit.forms import Form
 from specverify.audit.run import audit
 from specverify.audit.session import Progress
+from specverify.audit.targets import resolve
+from specverify.bench.engine import OwnEngine
 from specverify.bench.processes import verdicts
 from specverify.bench.timing import Job, Measurement, Size, Spread, alternate, exponent
 from specverify.bench.verifiers import right
+from specverify.errors import MissingDependencyError
 from specverify.exact.blocks import check_exact
 from specverify.exact.scenario import BlockScenario
+from specverify.models.threads import one_thread
 from specverify.stats.context import ContextBets
 from specverify.stats.synthetic import zipf_pair
 
@@ -27,14 +33,15 @@ def auditing(size: Size) -> Iterator[Measurement]:
     """Rates of one process, and seconds to the verdict on the command line."""
     for form in (Form.VERIFY, Form.BATCHED, Form.DECODE):
         yield _samples(form, size)
+    yield _engines(size)
     yield _curve(size)
     yield _exact(size)
     yield _betting(size)
     yield from verdicts(size)
 
 
-def _audited(form: Form, calls: int) -> int:
-    """Audit the reference; the number of completions that were drawn."""
+def _audited(form: Form, calls: int, target: Any = "reference") -> int:
+    """Audit a target; the number of completions that were drawn."""
     done: dict[int, int] = {}
 
     def count(state: Progress) -> None:
@@ -45,9 +52,9 @@ def _audited(form: Form, calls: int) -> int:
         mode="statistical",
         isolation="inline",
         budget=Budget(calls=calls),
-        gammas=(1, 2, 3, 4),
+        gammas=None if form is Form.GENERATE else (1, 2, 3, 4),
     )
-    audit("reference", config=config, progress=count)
+    audit(target, config=config, progress=count)
     return sum(done.values())
 
 
@@ -59,6 +66,30 @@ def _samples(form: Form, size: Size) -> Measurement:
         what=f"audit of the reference, form {form}, {calls} calls, judging included",
         unit="completions/s",
         sides={"ours": Spread.of([drawn / each for each in seconds])},
+    )
+
+
+def _engines(size: Size) -> Measurement:
+    """Engines' calls draw several completions each."""
+    calls = 2 if size.quick else 24
+    targets: dict[str, Any] = {"ours, batched": OwnEngine()}
+    with suppress(MissingDependencyError):
+        found = resolve("transformers:gamma=4", form=Form.GENERATE)
+        targets["transformers, assisted"] = found.implementation
+    jobs: dict[str, Job] = {
+        name: partial(_audited, Form.GENERATE, calls, target) for name, target in targets.items()
+    }
+    drawn = {name: _audited(Form.GENERATE, calls, target) for name, target in targets.items()}
+    with one_thread():
+        seconds = alternate(jobs, size.runs)
+    return Measurement(
+        what=f"audit of generation with the shipped pair, form generate, {calls} calls, law of"
+        " each token and judging included",
+        unit="completions/s",
+        sides={
+            name: Spread.of([drawn[name] / each for each in values])
+            for name, values in seconds.items()
+        },
     )
 
 

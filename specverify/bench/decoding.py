@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from specverify.bench.decoding_curves import against_batch, against_gamma
+from specverify.bench.decoding_curves import against_batch, against_gamma, predicted
 from specverify.bench.timing import (
     Asked,
     Clock,
@@ -21,7 +21,7 @@ from specverify.bench.timing import (
     ratio,
 )
 from specverify.errors import MissingDependencyError
-from specverify.models.measure import PROMPTS, measure_pair
+from specverify.models.measure import PROMPTS
 from specverify.models.pairs import Pair, load_pair
 from specverify.models.threads import one_thread, torch_threads
 from specverify.sampler.cached import decode_cached, decode_plain_cached
@@ -138,7 +138,7 @@ def _theirs(starts: list[list[int]], length: int) -> dict[str, Job]:
 
 def _why(pair: Pair, size: Size) -> str:
     """What the ratio to plain decoding is made of."""
-    found = measure_pair(pair, gamma=GAMMA, max_new_tokens=12 if size.quick else 48, rounds=1)
+    found = predicted(pair, GAMMA, size)
     return (
         f"alpha {found.alpha:.3f}, c {found.costs.draft_ratio:.3f}, verification costs"
         f" {found.costs.verify_ratio:.2f} steps: predicted {found.predicted_speedup:.2f}x plain"

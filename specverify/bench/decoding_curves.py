@@ -9,12 +9,12 @@ from functools import partial
 import numpy as np
 
 from specverify.bench.timing import Job, Measurement, Size, Spread, alternate, exponent, ratio
-from specverify.models.measure import PROMPTS, measure_pair
+from specverify.models.measure import PROMPTS, PairMeasurement, measure_pair
 from specverify.models.pairs import Pair
 from specverify.sampler.cached import decode_cached, decode_plain_cached
 from specverify.sampler.cached_batch import decode_cached_batch
 
-__all__ = ["against_batch", "against_gamma"]
+__all__ = ["against_batch", "against_gamma", "predicted"]
 
 GAMMA = 4
 
@@ -74,9 +74,9 @@ def against_gamma(pair: Pair, starts: Sequence[Sequence[int]], size: Size) -> Me
         statistics.median(seconds[f"gamma {gamma}"]) * calls[gamma] / passes[gamma]
         for gamma in gammas
     ]
-    found = [measure_pair(pair, gamma=gamma, max_new_tokens=length, rounds=1) for gamma in gammas]
+    found = [predicted(pair, gamma, size) for gamma in gammas]
     costs = [each.costs.pass_cost(each.gamma) for each in found]
-    predicted = ", ".join(f"gamma {each.gamma}: {each.predicted_speedup:.2f}x" for each in found)
+    expected = ", ".join(f"gamma {each.gamma}: {each.predicted_speedup:.2f}x" for each in found)
     tokens = length * len(starts)
     return Measurement(
         what="shipped pair, one sequence, one thread, temperature 1, by gamma",
@@ -86,9 +86,16 @@ def against_gamma(pair: Pair, starts: Sequence[Sequence[int]], size: Size) -> Me
             f"gamma {gamma} over plain": ratio(seconds["plain"], seconds[f"gamma {gamma}"])
             for gamma in gammas
         },
-        note=f"predicted over plain: {predicted}; a pass's cost against gamma: fitted exponent"
+        note=f"predicted over plain: {expected}; a pass's cost against gamma: fitted exponent"
         f" {exponent(gammas, per_pass):.2f}, by gamma c + v {exponent(gammas, costs):.2f}",
     )
+
+
+def predicted(pair: Pair, gamma: int, size: Size) -> PairMeasurement:
+    """The pair at one gamma: alpha, costs of single calls, and what they predict."""
+    prompts = _prompts(pair, 2 if size.quick else len(PROMPTS))
+    length = 12 if size.quick else 64
+    return measure_pair(pair, gamma=gamma, prompts=prompts, max_new_tokens=length, rounds=1)
 
 
 def _prompts(pair: Pair, batch: int) -> list[list[int]]:
