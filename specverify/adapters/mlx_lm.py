@@ -94,8 +94,8 @@ class MlxLmEngine:
             seed: Seed of MLX's global key.
 
         Returns:
-            The completions. MLX-LM tells which tokens were drafts; a pass ends with a token that
-            was none, the last one perhaps with an accepted draft.
+            The completions. MLX-LM tells which tokens were drafts, and drafts no more than are
+            left to generate.
         """
         self._mx.random.seed(seed)
         sampler = self._sampler(sampling)
@@ -112,10 +112,15 @@ class MlxLmEngine:
             )
             for place, (token, _, drafted) in enumerate(answer):
                 tokens[row, place], drafts[row, place] = token, drafted
+        # A pass begins with the text and behind every token that was no draft.
+        begins = np.roll(~drafts, 1, axis=1)
+        begins[:, 0] = True
+        left = np.arange(max_new_tokens, 0, -1)
         return Completions(
             tokens=tokens,
             accepted=drafts.sum(axis=1),
-            passes=(~drafts).sum(axis=1) + drafts[:, -1],
+            drafted=(begins * np.minimum(left, self._gamma)).sum(axis=1),
+            passes=begins.sum(axis=1),
         )
 
     def reference(self) -> TargetLaw:
