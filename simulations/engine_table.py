@@ -136,7 +136,9 @@ def _onnxruntime(mode: str) -> EngineEntry:
     )
 
 
-def _vllm(target: str, name: str = "", settings: str = "", *, lossy: bool = False) -> EngineEntry:
+def _vllm(
+    target: str, name: str = "", settings: str = "", *, expect: str = "", lossy: bool = False
+) -> EngineEntry:
     """Lossy methods name no bound of their own: traced where that is quick, under a bound of .9."""
     title = target.replace("vllm-rejection-sampler", "vLLM rejection sampler").replace("-v2", " v2")
     exact = ("--mode", "exact", "--gamma", "1,2,3", "--declare", "lossy:0.9")
@@ -147,7 +149,12 @@ def _vllm(target: str, name: str = "", settings: str = "", *, lossy: bool = Fals
         # Single files of the wheel are loaded; nothing that it asks for but triton is needed.
         requirements=("--no-deps", "vllm==0.33.0", "triton==3.9.0"),
         target=f"{target}:{settings}" if settings else target,
-        options=("--time-limit", "120", *(exact if lossy else ())),
+        options=(
+            "--time-limit",
+            "120",
+            *(exact if lossy else ()),
+            *(("--expect", expect) if expect else ()),
+        ),
     )
 
 
@@ -207,13 +214,18 @@ ENGINES = (
     _litgpt("verify"),
     _litgpt("decode"),
     _vllm("vllm-rejection-sampler"),
-    _vllm("vllm-rejection-sampler", "drafts given", "drafts=given,greedy=true"),
+    _vllm("vllm-rejection-sampler", "drafts given", "drafts=given,greedy=true", expect="match"),
     _vllm("vllm-rejection-sampler", "synthetic", "method=synthetic", lossy=True),
     _vllm("vllm-rejection-sampler", "FLy", "method=fly", lossy=True),
     _vllm("vllm-rejection-sampler-v2"),
-    _vllm("vllm-rejection-sampler-v2", "drafts given", "drafts=given,greedy=true"),
-    _vllm("vllm-rejection-sampler-v2", "block", "method=block"),
-    _vllm("vllm-rejection-sampler-v2", "block, drafts given", "method=block,drafts=given"),
+    _vllm("vllm-rejection-sampler-v2", "drafts given", "drafts=given,greedy=true", expect="match"),
+    _vllm("vllm-rejection-sampler-v2", "block", "method=block", expect="block"),
+    _vllm(
+        "vllm-rejection-sampler-v2",
+        "block, drafts given",
+        "method=block,drafts=given",
+        expect="match",
+    ),
     _vllm("vllm-rejection-sampler-v2", "synthetic", "method=synthetic", lossy=True),
     _vllm("vllm-rejection-sampler-v2", "FLy", "method=fly", lossy=True),
     _generate("generate", "pair=tiny,gamma=3"),

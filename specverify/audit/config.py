@@ -11,10 +11,13 @@ from dataclasses import dataclass, field
 from specverify.audit.forms import Form, Framework
 from specverify.errors import InvalidInputError
 
-__all__ = ["MODES", "AuditConfig", "Budget"]
+__all__ = ["EXPECTED", "MODES", "AuditConfig", "Budget"]
 
 MODES = ("auto", "exact", "statistical")
 """Ways to look at a law."""
+
+EXPECTED = ("standard", "match", "block")
+"""Schemes that an audit may be told to expect."""
 
 _BUDGET = re.compile(r"(?P<number>\d+(\.\d+)?)(?P<unit>s|m|k|M)?")
 _SECONDS = {"s": 1.0, "m": 60.0}
@@ -65,8 +68,8 @@ class AuditConfig:
         tolerance: Total variation by which the laws that tokens are compared with may themselves
             be off: 0 for functions, some 5e-3 for an engine whose logits are bfloat16.
         declare: ``lossless``, or ``lossy:X`` with the declared total variation X.
-        expect: ``lossless`` (a slower scheme is a finding), ``standard`` (it fails) or ``block``
-            (what does not accept as block verification does fails).
+        expect: ``lossless`` (a slower scheme is a finding), or the scheme of which a deviation
+            fails: ``standard``, ``match`` (sample-and-match) or ``block`` (block verification).
         gammas: Block sizes to keep of the scenarios' own; None keeps all.
         checks: Shell patterns of the checks to run, e.g. ``token[*]``; empty runs all.
         expected_failures: Reasons by shell pattern of a check's name.
@@ -105,7 +108,7 @@ class AuditConfig:
         if not 0 <= self.tolerance < 1:
             raise InvalidInputError("tolerance", f"must lie in [0, 1), got {self.tolerance}")
         _one_of("mode", self.mode, MODES)
-        _one_of("expect", self.expect, ("lossless", "standard", "block"))
+        _one_of("expect", self.expect, ("lossless", *EXPECTED))
         _one_of("scenarios", self.scenarios, ("default", "thorough"))
         _one_of("isolation", self.isolation, ("auto", "process", "inline"))
         if self.workers < 1:

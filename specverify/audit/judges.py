@@ -16,13 +16,15 @@ from specverify.audit.checks import (
 from specverify.audit.engines import EngineScenario
 from specverify.audit.planning import Plan
 from specverify.audit.scenarios import Scenario
-from specverify.audit.schemes import BLOCK
+from specverify.audit.schemes import BLOCK, MATCH
 from specverify.audit.suites import AnyScenario
 from specverify.audit.tally import Tally
 from specverify.audit.terms import Terms
 from specverify.results import CheckResult
 
 __all__ = ["judge", "settled"]
+
+_SCHEMES = {"block": BLOCK, "match": MATCH}
 
 
 def judge(scenario: AnyScenario, tally: Tally, plan: Plan, look: int) -> list[CheckResult]:
@@ -84,12 +86,13 @@ def _sampled(scenario: AnyScenario, tally: Tally, plan: Plan, look: int) -> list
 
 def _speed(scenario: Scenario, tally: Tally, terms: Terms, *, expect: str) -> list[CheckResult]:
     """Checks of accepted drafts and emitted lengths, by the scheme that is expected."""
-    if expect == "block":
-        if not BLOCK.applies(scenario):
-            return [efficiency.unpredicted(scenario, BLOCK)]
+    scheme = _SCHEMES.get(expect)
+    if scheme is not None and not scheme.applies(scenario):
+        return [efficiency.unpredicted(scenario, scheme)]
+    if scheme is not None:
         return [
-            efficiency.check_length(scenario, tally, terms, scheme=BLOCK),
-            efficiency.check_acceptance(scenario, tally, terms, scheme=BLOCK),
+            efficiency.check_length(scenario, tally, terms, scheme=scheme),
+            efficiency.check_acceptance(scenario, tally, terms, scheme=scheme),
         ]
     length = efficiency.check_length(scenario, tally, terms)
     return [

@@ -15,6 +15,7 @@ from specverify.audit.scenarios import Scenario
 __all__ = [
     "BLOCK",
     "BLOCK_SCHEMES",
+    "MATCH",
     "SCHEMES",
     "STANDARD",
     "Scheme",
@@ -67,6 +68,13 @@ class Scheme:
 
 
 STANDARD = Scheme(code="standard", text="acceptance and tokens/pass follow the standard rule")
+MATCH = Scheme(
+    code="sample-and-match",
+    text="a draft x is accepted with probability target(x), as sample-and-match or an "
+    "acceptance independent of the draft's law does, not min(1, target(x)/draft(x)): "
+    "fewer drafts are accepted",
+    matching=True,
+)
 SCHEMES = (
     STANDARD,
     Scheme(
@@ -75,13 +83,7 @@ SCHEMES = (
         "not (1 - a^(K+1))/(1 - a), for K drafts",
         bonus=False,
     ),
-    Scheme(
-        code="sample-and-match",
-        text="a draft x is accepted with probability target(x), as sample-and-match or an "
-        "acceptance independent of the draft's law does, not min(1, target(x)/draft(x)): "
-        "fewer drafts are accepted",
-        matching=True,
-    ),
+    MATCH,
     Scheme(
         code="sample-and-match-no-bonus",
         text="a draft x is accepted with probability target(x), and no bonus token follows: "

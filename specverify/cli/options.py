@@ -102,7 +102,9 @@ Declare = Annotated[
 ]
 Expect = Annotated[
     str,
-    typer.Option(help="lossless; standard, then a slower scheme fails; or block (verification)."),
+    typer.Option(
+        help="lossless; or the scheme of which a deviation fails: standard, match or block."
+    ),
 ]
 BlockSizes = Annotated[
     str | None, typer.Option(help="Block sizes to keep of the scenarios': 4, 1,2,4 or 1-4.")
