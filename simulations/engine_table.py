@@ -92,14 +92,14 @@ def _library(package: str, form: str, *more: str) -> EngineEntry:
     )
 
 
-def _litgpt(form: str) -> EngineEntry:
+def _litgpt(form: str, more: str = "", *options: str) -> EngineEntry:
     return EngineEntry(
-        name=f"LitGPT {form}",
+        name=f"LitGPT {form}{more}",
         environment="litgpt",
         package="litgpt",
         requirements=("litgpt==0.5.13",),
         target="litgpt",
-        options=("--form", form),
+        options=("--form", form, *options),
     )
 
 
@@ -213,6 +213,9 @@ ENGINES = (
     _onnxruntime("plain"),
     _litgpt("verify"),
     _litgpt("decode"),
+    _litgpt("generate"),
+    # The first failure would end the audit before a setting with top-p is reached.
+    _litgpt("generate", ", top-p", "--checks", "interface[filtered]"),
     _vllm("vllm-rejection-sampler"),
     _vllm("vllm-rejection-sampler", "drafts given", "drafts=given,greedy=true", expect="match"),
     _vllm("vllm-rejection-sampler", "synthetic", "method=synthetic", lossy=True),

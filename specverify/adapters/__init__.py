@@ -35,6 +35,7 @@ _ONNX = "specverify.adapters.onnxruntime_genai:OnnxRuntimeGenAI"
 register("onnxruntime-genai", Form.GENERATE, _ONNX)
 register("litgpt", Form.DECODE, "specverify.adapters.litgpt:LitGPT")
 register("litgpt", Form.VERIFY, "specverify.adapters.litgpt:LitGPTRound")
+register("litgpt", Form.GENERATE, "specverify.adapters.litgpt_engine:LitGPTEngine")
 register("vllm-rejection-sampler", Form.BATCHED, "specverify.adapters.vllm:VllmRejectionSampler")
 _VLLM_V2 = "specverify.adapters.vllm_v2:VllmRejectionSamplerV2"
 register("vllm-rejection-sampler-v2", Form.BATCHED, _VLLM_V2)

@@ -30,7 +30,7 @@ _EVERY_TOKEN = 0.0
 """Share of the vocabulary that its filter leaves out."""
 
 _SIZES = {"dim": 16, "depth": 1, "heads": 2, "dim_head": 8}
-_SEED, _SPREAD, _HEAD, _BIAS, _DRAFT_NOISE = 1, 1.5, 2.5, 0.1, 0.3
+_SEED, _SPREAD, _HEAD, _BIAS, _DRAFT_NOISE = 2, 1.5, 1.5, 0.1, 0.4
 _TOLERANCE = 1e-4
 """Total variation that float32 may make from float64 at these sizes."""
 

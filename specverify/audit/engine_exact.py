@@ -89,9 +89,39 @@ def _traced(engine: Any, length: int, max_seconds: float) -> tuple[ExactRecord, 
         paths=law.paths,
         explored=max(1.0 - law.unexplored_mass, 0.0),
         exceptions=dict(list(law.exceptions.items())[:3]),
+        fits=_fitting(engine, law, length) if outcome == BIASED else None,
         seconds=time.process_time() - started,
     )
     return record, law
+
+
+def _fitting(engine: Any, law: ExactLaw, length: int) -> tuple[str, ...] | None:
+    """Known bugs of decode loops with this law; None where the draft's law is not known."""
+    info, one = engine.describe(), np.zeros((1, 1), dtype=np.int64)
+    draft = getattr(engine, "draft_probs", lambda *_: None)
+    told = draft(list(TRACED_PROMPT), one, SamplingParams())
+    if told is None or info.gamma is None or law.unexplored_mass > GATE:
+        return None
+    from specverify.bugs.matching import fitting_loops
+    from specverify.bugs.scenes import Scene
+
+    target = engine.reference().probs
+    scene = Scene(
+        name="smallest",
+        target_next=lambda context: _next(target, context),
+        draft_next=lambda context: _next(draft, context),
+        gamma=info.gamma,
+        length=length,
+        vocab_size=info.vocab_size,
+        eos_token_id=info.eos,
+        prompt=TRACED_PROMPT,
+    )
+    return tuple(fitting_loops(scene, law.probabilities))
+
+
+def _next(probs: Any, context: Sequence[int]) -> Any:
+    one = np.zeros((1, 1), dtype=np.int64)
+    return probs(list(context), one, SamplingParams())[0, 0]
 
 
 def with_record(

@@ -10,8 +10,10 @@ import pytest
 import torch
 
 from specverify.adapters.litgpt import LitGPT, LitGPTRound, _Cached
+from specverify.adapters.litgpt_engine import LitGPTEngine
 from specverify.audit.targets import registered
-from specverify.errors import MissingDependencyError
+from specverify.errors import InvalidInputError, MissingDependencyError
+from specverify.warping import SamplingParams
 
 TARGET = torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.6, 0.3], [0.25, 0.15, 0.6]])
 INSTALLED = pytest.mark.skipif(
@@ -19,15 +21,21 @@ INSTALLED = pytest.mark.skipif(
 )
 
 
-@pytest.mark.parametrize("adapter", [LitGPT, LitGPTRound])
+@pytest.mark.parametrize("adapter", [LitGPT, LitGPTRound, LitGPTEngine])
 def test_a_missing_package_is_named(adapter: type, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "litgpt", None)
     with pytest.raises(MissingDependencyError, match=r"specdec-verify\[litgpt\]"):
         adapter()
 
 
+@pytest.mark.parametrize("settings", [{"gamma": 0}, {"vocab_size": 1}])
+def test_settings_out_of_range_are_refused(settings: dict[str, int]) -> None:
+    with pytest.raises(InvalidInputError, match="must be at least"):
+        LitGPTEngine(**settings)
+
+
 def test_the_loop_is_audited_unless_the_round_is_asked_for() -> None:
-    assert registered()["litgpt"] == ("decode", "verify")
+    assert registered()["litgpt"][:2] == ("decode", "verify")
 
 
 def test_the_cache_forgets_what_is_written_over() -> None:
@@ -85,3 +93,17 @@ def test_equal_rows_accept_every_draft() -> None:
 def test_the_loop_returns_as_many_tokens_as_are_asked_for(length: int) -> None:
     tokens = LitGPT()(torch.tensor([1, 0]), lambda ids: TARGET[0], lambda ids: TARGET[1], 3, length)
     assert len(tokens) == length
+
+
+@INSTALLED
+def test_completions_are_repeated_by_their_seed() -> None:
+    engine = LitGPTEngine()
+    first, again = (engine.sample([1, 2], 3, 5, SamplingParams(), 3).tokens for _ in range(2))
+    assert first.shape == (3, 5)
+    assert (first == again).all()
+
+
+@INSTALLED
+def test_what_it_lacks_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match="min_p"):
+        LitGPTEngine().sample([1], 1, 2, SamplingParams(min_p=0.1), 0)

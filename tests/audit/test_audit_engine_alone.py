@@ -1,4 +1,4 @@
-"""A batch that is biased, traced beside the same completions decoded alone."""
+"""An engine that fails exactly: beside the same decoded alone, and named by its law."""
 
 from __future__ import annotations
 
@@ -82,3 +82,35 @@ def test_an_audit_says_so() -> None:
     assert "decoded alone, the completions follow the law exactly" in check.diagnosis.text
     assert "only in batches" in result.summary.headline
     assert (check.case["vocab_size"], check.case["max_new_tokens"]) == (2, 2)
+
+
+@dataclass(frozen=True)
+class Loop(Rows):
+    """A chain whose first token is not returned, or is."""
+
+    lost: bool = True
+    draft: bool = True
+
+    def describe(self) -> EngineInfo:
+        return EngineInfo(name="loop", version="1", vocab_size=2, gamma=1)
+
+    def complete(self, prompt, max_new_tokens, sampling) -> list[int]:
+        text = list(prompt)
+        for _ in range(max_new_tokens + self.lost):
+            text.append(int(torch.multinomial(ROWS[text[-1]], 1)))
+        return text[-max_new_tokens:]
+
+    def draft_probs(self, prompt, tokens, sampling) -> np.ndarray | None:
+        return np.full((*tokens.shape, 2), 0.5) if self.draft else None
+
+
+def test_a_lost_first_token_is_named() -> None:
+    record, _ = examine(Loop(), 2)
+    assert (record.outcome, record.position, record.fits) == (BIASED, 0, ("first_token_lost",))
+    assert examine(Loop(lost=False), 2)[0].outcome == LOSSLESS
+
+
+def test_nothing_is_named_where_the_draft_is_unknown() -> None:
+    record, _ = examine(Loop(draft=False), 2)
+    assert (record.outcome, record.fits) == (BIASED, None)
+    assert examine(Rows(), 2)[0].fits is None
