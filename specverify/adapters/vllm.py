@@ -12,6 +12,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -62,7 +63,8 @@ class Compared:
             found = sample(launches.rows)
         if self._calls[shape] <= _COMPARED:
             torch.set_rng_state(state)
-            expected = sample(plain_rows)
+            with np.errstate(all="ignore"):  # lanes beyond the vocabulary hold anything
+                expected = sample(plain_rows)
             if not torch.equal(found, expected):
                 raise SpecVerifyError(
                     f"the stand-in of Triton's language gave {found.tolist()}, Triton's "

@@ -118,8 +118,11 @@ def test_lossy_methods_have_another_law(name: str) -> None:
 @needs_vllm
 @pytest.mark.parametrize("name", ["v1-greedy", "v2-greedy"])
 def test_greedy_requests_emit_the_likeliest_tokens(name: str) -> None:
-    certain = np.eye(3, dtype=np.float32)[[2, 0, 1]]
-    assert _tv(LOSSLESS[name](), certain).high == 0
+    sampler, certain = LOSSLESS[name](), np.eye(3, dtype=np.float32)[[2, 0, 1]]
+    assert _tv(sampler, certain).high < 1e-6
+    rows = torch.from_numpy(certain).repeat(3, 1, 1), torch.from_numpy(DRAFT).repeat(3, 1, 1)
+    emitted = sampler(*rows, torch.tensor([[2, 0], [2, 1], [1, 0]]))
+    assert emitted.tolist() == [[2, 0, 1], [2, 0, -1], [2, -1, -1]]
 
 
 @needs_vllm
