@@ -166,7 +166,8 @@ class TransformersEngine(Settings):
         default = (5, 1) if self.mode == "other-tokenizer" else (3, 2)
         vocab_size, gamma = vocab_size or default[0], gamma or default[1]
         pair = f"{RANDOM}{vocab_size}"
-        return replace(self, pair=pair, draft=None, gamma=gamma, dtype="float64")
+        fewer = min(self.batch, 2)
+        return replace(self, pair=pair, draft=None, gamma=gamma, dtype="float64", batch=fewer)
 
     def prompts(self) -> list[list[int]] | None:
         """Short ones and long ones, which repeat themselves: prompt lookup finds drafts there.

@@ -60,6 +60,7 @@ def findings(
         ("mode=plain", 3, 1, 2),
         ("mode=plain,guidance=1.5", 2, 1, 3),
         ("mode=plain,penalty=0.7", 3, 1, 2),
+        ("mode=plain,batch=5", 2, 1, 2),
     ],
 )
 def test_the_law_is_exact(settings: str, vocab_size: int, gamma: int, length: int) -> None:
