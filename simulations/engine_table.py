@@ -136,12 +136,8 @@ def _onnxruntime(mode: str) -> EngineEntry:
     )
 
 
-def _vllm(
-    target: str, name: str = "", settings: str = "", *, expect: str = "", lossy: bool = False
-) -> EngineEntry:
-    """Lossy methods name no bound of their own: traced where that is quick, under a bound of .9."""
+def _vllm(target: str, name: str = "", settings: str = "", *options: str) -> EngineEntry:
     title = target.replace("vllm-rejection-sampler", "vLLM rejection sampler").replace("-v2", " v2")
-    exact = ("--mode", "exact", "--gamma", "1,2,3", "--declare", "lossy:0.9")
     return EngineEntry(
         name=f"{title}, {name}" if name else title,
         environment="vllm",
@@ -149,14 +145,15 @@ def _vllm(
         # Single files of the wheel are loaded; nothing that it asks for but triton is needed.
         requirements=("--no-deps", "vllm==0.33.0", "triton==3.9.0"),
         target=f"{target}:{settings}" if settings else target,
-        options=(
-            "--time-limit",
-            "120",
-            *(exact if lossy else ()),
-            *(("--expect", expect) if expect else ()),
-        ),
+        options=("--time-limit", "120", *options),
     )
 
+
+_V2 = "vllm-rejection-sampler-v2"
+_TRACED = ("--mode", "exact")
+# A lossy method names no bound of its own: it is traced where that is quick, under a bound of .9.
+_LOSSY = (*_TRACED, "--gamma", "1,2,3", "--declare", "lossy:0.9")
+_MATCH = ("--expect", "match")
 
 _LLAMA = ("xllamacpp==2026.10.11549", "gguf==0.19.0", "httpx==0.28.1")
 
@@ -217,20 +214,16 @@ ENGINES = (
     # The first failure would end the audit before a setting with top-p is reached.
     _litgpt("generate", ", top-p", "--checks", "interface[filtered]"),
     _vllm("vllm-rejection-sampler"),
-    _vllm("vllm-rejection-sampler", "drafts given", "drafts=given,greedy=true", expect="match"),
-    _vllm("vllm-rejection-sampler", "synthetic", "method=synthetic", lossy=True),
-    _vllm("vllm-rejection-sampler", "FLy", "method=fly", lossy=True),
-    _vllm("vllm-rejection-sampler-v2"),
-    _vllm("vllm-rejection-sampler-v2", "drafts given", "drafts=given,greedy=true", expect="match"),
-    _vllm("vllm-rejection-sampler-v2", "block", "method=block", expect="block"),
-    _vllm(
-        "vllm-rejection-sampler-v2",
-        "block, drafts given",
-        "method=block,drafts=given",
-        expect="match",
-    ),
-    _vllm("vllm-rejection-sampler-v2", "synthetic", "method=synthetic", lossy=True),
-    _vllm("vllm-rejection-sampler-v2", "FLy", "method=fly", lossy=True),
+    _vllm("vllm-rejection-sampler", "drafts given", "drafts=given,greedy=true", *_MATCH),
+    _vllm("vllm-rejection-sampler", "synthetic", "method=synthetic", *_LOSSY),
+    _vllm("vllm-rejection-sampler", "FLy", "method=fly", *_LOSSY),
+    _vllm(_V2),
+    _vllm(_V2, "block", "method=block", *_TRACED, "--expect", "block"),
+    _vllm(_V2, "drafts given", "drafts=given,greedy=true", *_TRACED, *_MATCH),
+    _vllm(_V2, "block, drafts given", "method=block,drafts=given", *_TRACED, *_MATCH),
+    _vllm(_V2, "synthetic", "method=synthetic", *_LOSSY),
+    _vllm(_V2, "FLy", "method=fly", *_LOSSY),
+    _vllm(_V2, "decode", "method=standard", "--form", "decode"),
     _generate("generate", "pair=tiny,gamma=3"),
     _generate("generate, top-k and min-p", "pair=tiny,gamma=3,top_k=6,min_p=0.05", tv="0.05"),
     _generate("generate, repetition penalty", "pair=tiny,gamma=3,penalty=1.3", tv="0.05"),
