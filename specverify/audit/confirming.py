@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from scipy import stats
 
 from specverify.audit.evidence import Stratum, entropy_p_value, relative_entropy
 from specverify.exact.law import ExactLaw
+from specverify.stats.tails import binomial_cdf
 
 __all__ = ["LEVEL", "confirm"]
 
@@ -45,7 +45,7 @@ def confirm(law: ExactLaw, outcomes: Sequence[tuple[int, ...]]) -> float:
     if law.unexplored_mass > _SLACK:
         # All that was found together is a cell too: alone none of it may be expected often enough.
         seen, masses = np.append(seen, known), np.append(masses, sum(law.probabilities.values()))
-        tails = stats.binom.cdf(seen, len(outcomes), np.minimum(masses, 1.0))
+        tails = binomial_cdf(seen, len(outcomes), np.minimum(masses, 1.0))
         return min(1.0, len(seen) * float(tails.min()))
     rest = max(1.0 - law.exception_mass - float(masses.sum()), 0.0)
     observed = [*seen, known - int(seen.sum()), len(outcomes) - known]

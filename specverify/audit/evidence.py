@@ -17,11 +17,11 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 from scipy import optimize, special
-from scipy import stats as distributions
 
 from specverify.results import Interval
 from specverify.stats.intervals import clopper_pearson
 from specverify.stats.power import tv_upper_bound
+from specverify.stats.tails import chi2_cdf, chi2_sf, noncentral_chi2_cdf, normal_isf
 
 __all__ = [
     "Evidence",
@@ -117,7 +117,7 @@ def weigh(strata: Sequence[Stratum], *, confidence: float = 0.95) -> Evidence:
         dof=dof,
         entropy=entropy,
         chi_square=statistic,
-        chi_square_p=float(distributions.chi2.sf(statistic, dof)) if dof else 1.0,
+        chi_square_p=chi2_sf(statistic, dof) if dof else 1.0,
         p_value=entropy_p_value(entropy, dof),
         strata=used,
         confidence=confidence,
@@ -173,7 +173,7 @@ def fit_statistic(strata: Sequence[Stratum]) -> tuple[float, int]:
 
 def fit_p_value(statistic: float, dof: int) -> float:
     """How rarely honest draws fit their laws this well: the lower tail; 1 without freedom."""
-    return float(distributions.chi2.cdf(statistic, dof)) if dof else 1.0
+    return chi2_cdf(statistic, dof) if dof else 1.0
 
 
 def tolerant_p_value(stratum: Stratum, tolerance: float, *, sharing: int = 1) -> float:
@@ -244,7 +244,7 @@ def detectable_tv(n: int, dof: int, level: float, *, power: float = 0.9) -> floa
         A total variation, at most 1.
     """
     threshold = 2 * entropy_threshold(level, dof)
-    noncentrality = _solve(lambda x: distributions.ncx2.sf(threshold, dof, x) - power, threshold)
+    noncentrality = _solve(lambda x: 1 - noncentral_chi2_cdf(threshold, dof, x) - power, threshold)
     return min(1.0, 0.5 * math.sqrt(noncentrality / n)) if n else 1.0
 
 
@@ -267,7 +267,7 @@ def _upper_bound(statistic: float, dof: int, n: int, confidence: float) -> float
         return tv_upper_bound(statistic, dof, n, confidence)
     # Far out the noncentral chi-square is normal, and its distribution function loses its digits.
     spread = math.sqrt(2 * dof + 4 * statistic)
-    noncentrality = statistic - dof + float(distributions.norm.isf(1 - confidence)) * spread
+    noncentrality = statistic - dof + normal_isf(1 - confidence) * spread
     return min(1.0, 0.5 * math.sqrt(noncentrality / n))
 
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import stats
 from scipy.special import logsumexp
 
 from specverify.errors import InvalidInputError
 from specverify.stats._check import Floats
+from specverify.stats.tails import normal_sf
 
 __all__ = ["HazardTest", "acceptance_log_e", "acceptance_test"]
 
@@ -67,7 +67,7 @@ def acceptance_test(accepted: Any, probabilities: Any) -> HazardTest:
     variance = float(np.sum(chances * (1 - chances)))
     surplus = float(np.sum(flags - chances))
     statistic = surplus / np.sqrt(variance) if variance > 0 else 0.0
-    p_value = 2 * float(stats.norm.sf(abs(statistic))) if variance > 0 else 1.0
+    p_value = 2 * normal_sf(abs(statistic)) if variance > 0 else 1.0
     return HazardTest(
         statistic=float(statistic),
         p_value=0.0 if _impossible(flags, chances) else min(p_value, 1.0),

@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import stats
 
 from specverify.errors import InvalidInputError
 from specverify.stats._check import Floats, check_fraction
+from specverify.stats.tails import beta_isf, beta_ppf, student_isf
 
 __all__ = ["clopper_pearson", "clustered_interval"]
 
@@ -38,8 +38,8 @@ def clopper_pearson(
         raise InvalidInputError("successes", f"must lie in [0, {trials}], got {successes}")
     tail = (1 - confidence) / 2
     failures = trials - successes
-    low = 0.0 if successes == 0 else float(stats.beta.ppf(tail, successes, failures + 1))
-    high = 1.0 if failures == 0 else float(stats.beta.isf(tail, successes + 1, failures))
+    low = 0.0 if successes == 0 else beta_ppf(tail, successes, failures + 1)
+    high = 1.0 if failures == 0 else beta_isf(tail, successes + 1, failures)
     return low, high
 
 
@@ -84,5 +84,5 @@ def clustered_interval(
     if clusters < 2:
         return ratio, -math.inf, math.inf
     spread = float(np.sum((above - ratio * below) ** 2)) * clusters / (clusters - 1)
-    reach = float(stats.t.isf((1 - confidence) / 2, clusters - 1)) * math.sqrt(spread) / total
+    reach = student_isf((1 - confidence) / 2, clusters - 1) * math.sqrt(spread) / total
     return ratio, ratio - reach, ratio + reach

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from specverify.errors import InvalidInputError
 from specverify.stats._check import Floats, as_probs
 from specverify.stats.cells import IMPOSSIBLE, pool_cells
 from specverify.stats.goodness import GoodnessOfFit, pooled_chi_square
+from specverify.stats.tails import chi2_sf
 
 __all__ = ["emitted_length_test"]
 
@@ -68,7 +68,7 @@ def _unequal_rounds(seen: Any, laws: Floats, min_expected: float) -> GoodnessOfF
     # The cells sum to the rounds, so one direction has no variance; others may where laws are sure.
     statistic = float(gap @ np.linalg.pinv(covariance, rcond=1e-10, hermitian=True) @ gap)
     dof = int(np.linalg.matrix_rank(covariance, tol=1e-10 * len(seen), hermitian=True))
-    p_value = float(stats.chi2.sf(statistic, dof)) if dof else 1.0
+    p_value = chi2_sf(statistic, dof) if dof else 1.0
     return GoodnessOfFit(
         statistic=statistic,
         dof=dof,

@@ -12,12 +12,13 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy import optimize, stats
+from scipy import optimize
 
 from specverify.errors import InvalidInputError
 from specverify.stats._check import check_fraction
 from specverify.stats.goodness import GoodnessOfFit
 from specverify.stats.intervals import clopper_pearson
+from specverify.stats.tails import chi2_isf, noncentral_chi2_cdf
 
 __all__ = [
     "detectable_tv",
@@ -50,8 +51,8 @@ def noncentrality(num_cells: int, level: float, power: float) -> float:
     if power <= level:
         raise InvalidInputError("power", f"must exceed the level {level}, got {power}")
     dof = num_cells - 1
-    bar = stats.chi2.isf(level, dof)
-    return _root(lambda value: float(stats.ncx2.sf(bar, dof, value)) - power, start=bar)
+    bar = chi2_isf(level, dof)
+    return _root(lambda value: 1 - noncentral_chi2_cdf(bar, dof, value) - power, start=bar)
 
 
 def detectable_tv(n: int, num_cells: int, level: float, power: float) -> float:
@@ -120,7 +121,7 @@ def tv_upper_bound(statistic: float, dof: int, n: int, confidence: float = 0.95)
         return 1.0
     seen = max(statistic, float(dof))
     tail = 1 - confidence
-    bound = _root(lambda value: tail - float(stats.ncx2.cdf(seen, dof, value)), start=seen)
+    bound = _root(lambda value: tail - noncentral_chi2_cdf(seen, dof, value), start=seen)
     return min(1.0, 0.5 * math.sqrt(bound / n))
 
 

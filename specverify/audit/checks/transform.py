@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from specverify.audit.checks.fit import Fit
 from specverify.audit.drafts import draft_numbers
@@ -29,6 +28,7 @@ from specverify.results import CheckResult, Diagnosis, Family, Finding, Interval
 from specverify.stats import context as bets
 from specverify.stats.bets import capped_e_value
 from specverify.stats.naming import name_alternative
+from specverify.stats.tails import normal_isf, normal_sf
 from specverify.theory.expected_tokens import expected_accepted_tokens
 
 __all__ = [
@@ -191,7 +191,7 @@ def check_passes(scenario: EngineScenario, tally: Tally, terms: Terms) -> CheckR
     # The slack grants whatever the tolerance may change: the p-value holds within it.
     adjusted = terms.adjusted(p_value, tolerant=True)
     failed = adjusted <= terms.false_alarm
-    spread = float(stats.norm.isf((1 - _CONFIDENCE) / 2)) * math.sqrt(variance)
+    spread = normal_isf((1 - _CONFIDENCE) / 2) * math.sqrt(variance)
     alpha, gamma = overlap / MICRO / tokens, int(np.flatnonzero(tally.arrays["gamma"])[0])
     low, high = tokens / (mean + spread), tokens / max(mean - spread, 1e-9)
     numbers = {
@@ -243,7 +243,7 @@ def _drafts_alone(scenario: EngineScenario, numbers: dict[str, Any]) -> CheckRes
 def pass_p_value(passes: int, mean: float, variance: float, *, slack: float = _ROUNDING) -> float:
     """Two-sided normal p-value of a number of passes, so many of them granted."""
     excess = max(0.0, abs(passes - mean) - slack)
-    return float(2 * stats.norm.sf(excess / math.sqrt(max(variance, 1e-12))))
+    return 2 * normal_sf(excess / math.sqrt(max(variance, 1e-12)))
 
 
 def engine_scheme_finding(tallies: Iterable[Tally], terms: Terms) -> Finding | None:
