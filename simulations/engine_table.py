@@ -223,7 +223,7 @@ ENGINES = (
     _vllm(_V2, "block, drafts given", "method=block,drafts=given", *_TRACED, *_MATCH),
     _vllm(_V2, "synthetic", "method=synthetic", *_LOSSY),
     _vllm(_V2, "FLy", "method=fly", *_LOSSY),
-    _vllm(_V2, "decode", "method=standard", "--form", "decode"),
+    _vllm(_V2, "decode", "method=standard", "--form", "decode", "--tv", "0.05"),
     _generate("generate", "pair=tiny,gamma=3"),
     _generate("generate, top-k and min-p", "pair=tiny,gamma=3,top_k=6,min_p=0.05", tv="0.05"),
     _generate("generate, repetition penalty", "pair=tiny,gamma=3,penalty=1.3", tv="0.05"),

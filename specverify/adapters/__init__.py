@@ -39,3 +39,4 @@ register("litgpt", Form.GENERATE, "specverify.adapters.litgpt_engine:LitGPTEngin
 register("vllm-rejection-sampler", Form.BATCHED, "specverify.adapters.vllm:VllmRejectionSampler")
 _VLLM_V2 = "specverify.adapters.vllm_v2:VllmRejectionSamplerV2"
 register("vllm-rejection-sampler-v2", Form.BATCHED, _VLLM_V2)
+register("vllm-rejection-sampler-v2", Form.DECODE, "specverify.adapters.vllm_loop:VllmLoopV2")

@@ -21,7 +21,7 @@ from specverify.adapters.vllm_kernels import Device, plain_rows
 from specverify.errors import InvalidInputError, SpecVerifyError
 from specverify.exact.tape import active_tape
 
-__all__ = ["Compared", "VllmRejectionSampler"]
+__all__ = ["Compared", "Rows", "VllmRejectionSampler", "tile_of"]
 
 Rows: TypeAlias = Callable[..., Tensor]
 """Fetches the rows that kernels wrote: the ids, and how many of each count."""
@@ -37,10 +37,15 @@ class Compared:
 
     Args:
         traced: What stands for functions of the kernels while the exact tracer runs.
+        together: Whether the tracer runs a launch at once, and not each row when it is looked at:
+            where what one launch gives decides what the next one is handed.
     """
 
-    def __init__(self, traced: dict[str, Callable[..., Any]] | None = None) -> None:
+    def __init__(
+        self, traced: dict[str, Callable[..., Any]] | None = None, *, together: bool = False
+    ) -> None:
         self._device, self._traced = Device(), Device(traced)
+        self._together = together
         self._calls: dict[tuple[int, ...], int] = {}
 
     def __call__(self, sample: Callable[[Rows], Tensor], shape: tuple[int, ...]) -> Tensor:
@@ -53,9 +58,9 @@ class Compared:
         Raises:
             SpecVerifyError: If Triton's interpreter gives something else.
         """
-        tile = 1 << (shape[-1] - 1).bit_length()
+        tile = tile_of(shape[-1])
         if active_tape() is not None:
-            with self._traced.running(tile, shape[0]) as launches:
+            with self._traced.running(tile, None if self._together else shape[0]) as launches:
                 return sample(launches.rows)
         self._calls[shape] = self._calls.get(shape, 0) + 1
         state = torch.get_rng_state()
@@ -71,6 +76,11 @@ class Compared:
                     f"interpreter {expected.tolist()}"
                 )
         return found
+
+
+def tile_of(vocab_size: int) -> int:
+    """The smallest tile that holds a vocabulary."""
+    return 1 << (vocab_size - 1).bit_length()
 
 
 class VllmRejectionSampler:

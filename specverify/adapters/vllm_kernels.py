@@ -152,7 +152,7 @@ class Launches:
             emitted: Where they wrote them.
             counts: Where they wrote how many of a row count; -1 stands in the place of the others.
         """
-        if self._requests is None:
+        if self._requests is None and self._held(emitted).dtype != object:
             return plain_rows(emitted, counts)
         cells = np.empty(tuple(emitted.shape), dtype=object)
         for row, place in np.ndindex(cells.shape):
@@ -164,7 +164,7 @@ class Launches:
         self, emitted: Tensor, counts: Tensor | None, where: tuple[int, int]
     ) -> UnreadToken | int:
         row, place = where
-        if row not in self._ran:
+        if self._requests is not None and row not in self._ran:
             self._ran.add(row)
             for function, share, high, ready in self._waiting:
                 _run(function, range(row * share, (row + 1) * share), high, ready)

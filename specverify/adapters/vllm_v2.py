@@ -22,7 +22,7 @@ from specverify.errors import InvalidInputError
 from specverify.exact.reals import uniform
 from specverify.exact.tape import active_tape
 
-__all__ = ["VllmRejectionSamplerV2"]
+__all__ = ["Streams", "VllmRejectionSamplerV2", "load_rejection_sample", "seeds"]
 
 _METHODS = ("standard", "block", "synthetic", "fly")
 
@@ -60,11 +60,10 @@ class VllmRejectionSamplerV2:
             raise InvalidInputError("method", f"must be one of {', '.join(_METHODS)}: {method!r}")
         if drafts not in ("sampled", "given"):
             raise InvalidInputError("drafts", f"must be sampled or given: {drafts!r}")
-        path = "v1/worker/gpu/spec_decode/rejection_sampler_utils.py"
-        self._sample = load_sampler(path).rejection_sample
+        self._sample = load_rejection_sample()
         self._method, self._given, self._greedy = method, drafts == "given", greedy
         self._rate, self._window, self._entropy = rate, window, entropy
-        self._run = Compared(_Streams().functions())
+        self._run = Compared(Streams().functions())
 
     def __call__(self, target_probs: Tensor, draft_probs: Tensor, draft_tokens: Tensor) -> Tensor:
         """Emitted ids, padded with -1, shape ``(batch, gamma + 1)``."""
@@ -89,7 +88,7 @@ class VllmRejectionSamplerV2:
             requests.repeat_interleave(rows),
             places.repeat(batch),
             torch.where(greedy, 0.0, 1.0),
-            _seeds(batch),
+            seeds(batch),
             gamma,
             **self._settings(gamma),
         )
@@ -105,14 +104,23 @@ class VllmRejectionSamplerV2:
         return {}
 
 
-def _seeds(batch: int) -> Tensor:
+def load_rejection_sample() -> Any:
+    """The sampler's function, from the released wheel.
+
+    Raises:
+        MissingDependencyError: If vllm or triton is not installed.
+    """
+    return load_sampler("v1/worker/gpu/spec_decode/rejection_sampler_utils.py").rejection_sample
+
+
+def seeds(batch: int) -> Tensor:
     """A seed for every request; distinct ones do where random values stand for the numbers."""
     if active_tape() is not None:
         return torch.arange(batch)
     return torch.randint(0, 2**62, (batch,))
 
 
-class _Streams:
+class Streams:
     """Random values in the place of vLLM's random number generators, for one path at a time."""
 
     def __init__(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import sys
 from typing import Any
 
@@ -12,16 +13,18 @@ import torch
 
 from specverify.adapters.vllm import VllmRejectionSampler
 from specverify.adapters.vllm_files import launcher, stand_ins
+from specverify.adapters.vllm_loop import VllmLoopV2
 from specverify.adapters.vllm_v2 import VllmRejectionSamplerV2
 from specverify.audit.forms import Form
 from specverify.audit.targets import resolve
 from specverify.errors import InvalidInputError, MissingDependencyError, SpecVerifyError
 from specverify.exact.blocks import exact_verify_tv
+from specverify.exact.law import enumerate_law
 
 SAMPLERS = (VllmRejectionSampler, VllmRejectionSamplerV2)
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("sampler", [*SAMPLERS, VllmLoopV2])
 def test_a_missing_package_is_named(sampler: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "triton", None)
     with pytest.raises(MissingDependencyError, match=r"specdec-verify\[vllm\]"):
@@ -145,6 +148,44 @@ def test_tritons_interpreter_emits_the_same(name: str) -> None:
         drafts = torch.multinomial(draft.reshape(-1, vocab), 1).reshape(4, 3)
         for _ in range(2):
             assert sampler(target, draft, drafts).shape == (4, 4)
+
+
+def _loop_tv(loop: Any) -> float:
+    """Distance of two tokens of a loop, gamma 1, from the target's."""
+    target = torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.6, 0.3], [0.25, 0.15, 0.6]])
+    draft = torch.tensor([[0.2, 0.2, 0.6], [0.8, 0.1, 0.1], [0.3, 0.3, 0.4]])
+    steps = [lambda ids, rows=rows: rows[int(ids[-1])] for rows in (target, draft)]
+    law = enumerate_law(lambda: loop(torch.tensor([1]), *steps, 1, 2))
+    assert law.complete
+    excess = 0.0
+    for text, mass in law.probabilities.items():
+        trail = zip((1, *text), text, strict=False)
+        excess += max(mass - math.prod(float(target[pair]) for pair in trail), 0.0)
+    return excess
+
+
+@needs_vllm
+@pytest.mark.parametrize("method", ["standard", "block"])
+def test_a_loop_over_keyed_noise_has_the_targets_law_exactly(method: str) -> None:
+    assert _loop_tv(VllmLoopV2(method=method)) < 1e-6
+
+
+class _Unsalted:
+    """The drafting kernel without the salt that keeps its noise from the verification's."""
+
+    def __init__(self, kernel: Any) -> None:
+        self._kernel = kernel
+
+    def __getitem__(self, grid: tuple[int, ...]) -> Any:
+        launch = self._kernel[grid]
+        return lambda *args, **more: launch(*args, **more | {"IS_DRAFTING": False})
+
+
+@needs_vllm
+def test_noise_that_drafts_share_with_corrections_is_found() -> None:
+    loop = VllmLoopV2()
+    loop._gumbel = _Unsalted(loop._gumbel)
+    assert _loop_tv(loop) > 1e-3
 
 
 @needs_vllm
