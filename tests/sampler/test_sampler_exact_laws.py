@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 from specverify.exact import TracedGenerator, enumerate_law
 from specverify.models.tabular import TabularModel
-from specverify.sampler import batched, cached, decode, one_by_one, verify
+from specverify.sampler import batched, cached, decode, long_rows, one_by_one, verify
 from specverify.sampler.batched import verify_blocks
 from specverify.sampler.draws import sample_categorical
 from specverify.strategies import blocks, tabular_rows
@@ -87,6 +87,16 @@ def test_blocks(kind, make) -> None:
 def test_blocks_as_in_a_large_batch(kind, monkeypatch) -> None:
     monkeypatch.setattr(batched, "_MANY", 0)
     assert distance(batch_of_one(kind), block_law(*BLOCK)) < EXACT
+
+
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
+def test_blocks_whose_last_token_is_drawn_in_two_steps(kind, monkeypatch) -> None:
+    monkeypatch.setattr(long_rows, "_LONG", 1)
+    monkeypatch.setattr(long_rows, "_STRETCH", 2)  # of three tokens: the second is shorter
+    assert distance(batch_of_one(kind), block_law(*BLOCK)) < EXACT
+    # The likeliest stretch and the likeliest token in it have another law.
+    monkeypatch.setattr(long_rows, "pick_token", lambda weights, uniform: int(weights.argmax()))
+    assert distance(batch_of_one(kind), block_law(*BLOCK)) > 0.05
 
 
 @settings(max_examples=15)
