@@ -209,9 +209,10 @@ def _case(
 
 _SNIPPET = """\
 from specverify import SamplingParams, enumerate_law
+from specverify.audit.forms import Form
 from specverify.audit.targets import resolve
 
-engine = resolve({spec!r}).implementation.smallest({vocab_size}, {gamma})
+engine = resolve({spec!r}, form=Form.GENERATE).implementation.smallest({vocab_size}, {gamma})
 law = enumerate_law(
     lambda: tuple(engine.complete({prompt}, {max_new_tokens}, SamplingParams()))
 )
