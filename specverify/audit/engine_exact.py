@@ -86,6 +86,7 @@ def _traced(engine: Any, length: int, max_seconds: float) -> tuple[ExactRecord, 
         high=tv.high,
         position=_position(law.probabilities, expected, length),
         length=length,
+        tolerance=GATE,  # engines sample in float32, whatever their weights are
         paths=law.paths,
         explored=max(1.0 - law.unexplored_mass, 0.0),
         exceptions=dict(list(law.exceptions.items())[:3]),
