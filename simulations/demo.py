@@ -19,8 +19,8 @@ from pathlib import Path
 
 from specverify.audit.config import AuditConfig
 from specverify.audit.forms import Form
+from specverify.audit.progress import Progress
 from specverify.audit.run import audit
-from specverify.audit.session import Progress
 from specverify.cli.measure import measurement_record, measurement_row, measurement_sentence
 from specverify.cli.progress import Report, progress
 from specverify.cli.shell import note, say, say_records

@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Generator, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,8 +21,6 @@ from specverify.audit.config import AuditConfig
 from specverify.audit.forms import Form
 from specverify.audit.observer import FlightRecorder, InlineWatch
 from specverify.audit.randomness import global_generators_kept
-from specverify.audit.samplers import Bench, call_case
-from specverify.audit.suites import find_scenario
 from specverify.audit.tally import Tally
 from specverify.audit.targets import resolve
 from specverify.audit.wire import Failure, Ready, Setup, Task, read_frame, write_frame
@@ -64,6 +63,8 @@ class InlineExecutor:
     """
 
     def __init__(self, target: Any, config: AuditConfig, seed: int) -> None:
+        from specverify.audit.samplers import Bench
+
         found = resolve(target, form=config.form, framework=config.framework)
         self.form = found.form
         self.target = found.describe()
@@ -165,6 +166,8 @@ class ProcessExecutor:
         try:
             for number in range(config.workers):
                 self._workers.append(_Worker(setup, Path(self._folder.name), number))
+            # What samples and judges takes as long to import as the workers take to load.
+            import_module("specverify.audit.record")
             readies = [self._await_ready(worker) for worker in self._workers]
         except BaseException:
             self.close()
@@ -230,6 +233,9 @@ class ProcessExecutor:
         selector.register(worker.out, selectors.EVENT_READ, worker)
 
     def _failure(self, worker: _Worker, kind: str, text: str) -> Tally:
+        from specverify.audit.samplers import call_case
+        from specverify.audit.suites import find_scenario
+
         assert worker.task is not None
         tally = Tally()
         if worker.task.exact:

@@ -13,8 +13,9 @@ import msgspec
 from specverify.audit.config import AuditConfig, matches
 from specverify.audit.executors import Executor
 from specverify.audit.header import Header, differences, make_header
+from specverify.audit.progress import Callback, Progress
 from specverify.audit.run import make_executor
-from specverify.audit.session import Callback, Progress, Session
+from specverify.audit.session import Session
 from specverify.audit.terms import SUSPICIOUS
 from specverify.errors import InvalidInputError, UnknownTargetError
 from specverify.results import AuditResult, CheckResult, Verdict

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from specverify.audit.config import AuditConfig
 from specverify.audit.executors import Executor, InlineExecutor, ProcessExecutor
 from specverify.audit.header import make_header
-from specverify.audit.record import make_result
-from specverify.audit.session import Callback, Progress, Session
+from specverify.audit.progress import Callback, Progress
 from specverify.audit.storage import Storage, opened
 from specverify.audit.targets import is_recording
 from specverify.errors import InvalidInputError
 from specverify.results import AuditResult, RunStatus
+
+if TYPE_CHECKING:
+    from specverify.audit.session import Session
 
 __all__ = ["audit", "make_executor"]
 
@@ -56,12 +58,16 @@ def audit(
     ):
         if record.found:
             tell(Progress(stage="resume", done=sum(done.n for done in record.found)))
+        from specverify.audit.session import Session  # heavy: after the workers have started
+
         result = _sampled(Session(executor, config, seed, tell, record=record), argv)
     tell(Progress(stage="done"))
     return result
 
 
 def _sampled(session: Session, argv: Sequence[str]) -> AuditResult:
+    from specverify.audit.record import make_result
+
     session.sample()
     result = make_result(session, argv)
     if result.status is RunStatus.COMPLETE:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TypeAlias
 
 from msgspec.structs import replace
 
@@ -21,6 +19,7 @@ from specverify.audit.judges import judge, settled
 from specverify.audit.ledger import Record, Unrecorded
 from specverify.audit.order import Finished, in_order
 from specverify.audit.planning import Plan, make_plan
+from specverify.audit.progress import Callback, Progress
 from specverify.audit.recordings import recorded_scenarios
 from specverify.audit.suites import AnyScenario, suite
 from specverify.audit.tally import Tally, merge_all
@@ -31,29 +30,7 @@ from specverify.audit.wire import Task
 from specverify.errors import InvalidInputError
 from specverify.results import CheckResult, Family, RunStatus, Verdict
 
-__all__ = ["Callback", "Progress", "Session"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Progress:
-    """Where an audit stands; handed to the ``progress`` callback after every shard.
-
-    Attributes:
-        stage: ``load``, ``resume``, ``trace``, ``sample`` or ``done``.
-        look: Number of the look, from 0.
-        done: Completions drawn in it; those on record where an audit is taken up again.
-        total: Completions planned in it.
-        scenario: Scenario of the shard.
-    """
-
-    stage: str
-    look: int = 0
-    done: int = 0
-    total: int = 0
-    scenario: str = ""
-
-
-Callback: TypeAlias = Callable[[Progress], None]
+__all__ = ["Session"]
 
 
 class Session:

@@ -12,8 +12,8 @@ import numpy as np
 
 from specverify.audit.config import AuditConfig, Budget
 from specverify.audit.forms import Form
+from specverify.audit.progress import Progress
 from specverify.audit.run import audit
-from specverify.audit.session import Progress
 from specverify.audit.targets import resolve
 from specverify.bench.engine import OwnEngine
 from specverify.bench.processes import verdicts

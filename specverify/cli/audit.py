@@ -64,11 +64,12 @@ def audit(
 ) -> None:
     """Audit an implementation: are its tokens the target's, and is it as fast as it should be?"""
     from specverify.audit.storage import Storage
-    from specverify.audit.verdicts import exit_code
 
     storage = Storage(path=None if out is None else out / "ledger", fresh=fresh)
     audited = _with_settings(target, reference, settings)
     result = _run(audited, _config(**_settings(context)), seed, storage)
+    from specverify.audit.verdicts import exit_code  # heavy: after the workers have started
+
     _write_files(result, out=out, md=md, junit=junit, html=html)
     say(rendered(result, "json" if as_json else "text"))
     raise typer.Exit(exit_code(result))
@@ -141,8 +142,8 @@ def _config(
 
 
 def _run(target: str, config: AuditConfig, seed: int, storage: Storage) -> AuditResult:
+    from specverify.audit.progress import Progress
     from specverify.audit.run import audit as run_audit
-    from specverify.audit.session import Progress
 
     with terminable(), progress() as show:
 

@@ -76,8 +76,8 @@ def _split(run: str) -> tuple[Path, str | None]:
 def _run(
     result: AuditResult, checks: tuple[CheckResult, ...], seed: int | None, workers: int
 ) -> Replay:
+    from specverify.audit.progress import Progress
     from specverify.audit.replay import replay as run_again
-    from specverify.audit.session import Progress
 
     with terminable(), progress() as show:
 

@@ -22,8 +22,8 @@ import torch
 from specverify.adapters.completions_api import counts_of, token_ids
 from specverify.adapters.openai_server import OpenAIServer
 from specverify.audit.config import AuditConfig, Budget
+from specverify.audit.progress import Progress
 from specverify.audit.run import audit
-from specverify.audit.session import Progress
 from specverify.errors import (
     ImplementationRaisedError,
     InvalidEmissionError,

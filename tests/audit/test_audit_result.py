@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from specverify.audit.config import AuditConfig, Budget
+from specverify.audit.progress import Progress
 from specverify.audit.schema import make_schema, shipped_schema
-from specverify.audit.session import Progress
 from specverify.audit.verdicts import exit_code
 from specverify.bugs import ZOO
 from specverify.errors import InvalidInputError

@@ -12,8 +12,8 @@ import pytest
 
 from specverify.audit.config import AuditConfig, Budget
 from specverify.audit.ledger import Ledger, read_ledger
+from specverify.audit.progress import Progress
 from specverify.audit.run import audit
-from specverify.audit.session import Progress
 from specverify.audit.storage import Storage
 from specverify.audit.tally import Tally
 from specverify.errors import InvalidInputError
