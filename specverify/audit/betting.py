@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -71,19 +71,31 @@ def bets_for(scenario: AnyScenario, *, tolerance: float = 0.0) -> ScenarioBets:
 
 
 class _ChainBets:
+    """Made when there is something to bet on: known bugs' laws take long to work out."""
+
     def __init__(self, scenario: Scenario, tolerance: float) -> None:
-        self._unknown = _Places(scenario, tolerance)
-        self._known = _KnownRows(scenario, tolerance)
-        self._joint = _joint_bets(scenario, tolerance)
+        self._scenario, self._tolerance = scenario, tolerance
+
+    @cached_property
+    def _unknown(self) -> _Places:
+        return _Places(self._scenario, self._tolerance)
+
+    @cached_property
+    def _known(self) -> _KnownRows:
+        return _KnownRows(self._scenario, self._tolerance)
+
+    @cached_property
+    def _joint(self) -> list[ContextBets]:
+        return _joint_bets(self._scenario, self._tolerance)
 
     def evidence(self, tally: Tally) -> dict[str, Evidence]:
         """Evidence of tokens given the token before, and of whole completions or pairs."""
-        counts = tally.get("token")
+        counts, names = tally.get("token"), families(self._scenario)
         if counts is None:
-            return {TOKEN: _nothing()} | ({JOINT: _nothing()} if self._joint else {})
+            return {name: _nothing() for name in names}
         unknown = self._unknown.evidence(counts)
         found = {TOKEN: self._known.beside(unknown, counts)}
-        return found | ({JOINT: self._joint_evidence(tally)} if self._joint else {})
+        return found | ({JOINT: self._joint_evidence(tally)} if JOINT in names else {})
 
     def _joint_evidence(self, tally: Tally) -> Evidence:
         paths, pairs = tally.get("path"), tally.get("pairs")
