@@ -47,22 +47,28 @@ class VllmLoopV2:
 
     def __call__(
         self, prompt: Tensor, target_step: Step, draft_step: Step, gamma: int, max_new_tokens: int
-    ) -> Tensor:
-        """New ids, prompt excluded."""
+    ) -> tuple[Tensor, list[dict[str, Any]]]:
+        """New ids, prompt excluded, and what each round proposed, accepted and emitted."""
         models = StepRows(target_step), StepRows(draft_step)
         vocab = models[1](prompt[None]).shape[-1]
         if vocab > _BLOCK:
             raise InvalidInputError("draft_step", f"at most {_BLOCK} tokens, got {vocab}")
 
+        rounds: list[dict[str, Any]] = []
+
         def sample(rows: Rows) -> Tensor:
             ids, seed = prompt, seeds(1)
+            rounds.clear()
             while len(ids) < len(prompt) + max_new_tokens:
                 drafts, cache = self._drafts(ids, models[1], gamma, seed, rows)
                 logits = models[0](torch.cat([ids, drafts])[None])[0, -gamma - 1 :]
-                ids = torch.cat([ids, self._verified(ids, drafts, logits, cache, seed, rows)])
+                emitted = self._verified(ids, drafts, logits, cache, seed, rows)
+                told = {"proposed": drafts.tolist(), "emitted": emitted.tolist()}
+                rounds.append(told | {"n_accepted": len(emitted) - 1})
+                ids = torch.cat([ids, emitted])
             return ids[len(prompt) :][:max_new_tokens]
 
-        return self._run(sample, (1, gamma, vocab))
+        return self._run(sample, (1, gamma, vocab)), rounds
 
     def _drafts(
         self, ids: Tensor, draft: StepRows, gamma: int, seed: Tensor, rows: Rows

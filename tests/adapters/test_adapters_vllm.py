@@ -155,7 +155,7 @@ def _loop_tv(loop: Any) -> float:
     target = torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.6, 0.3], [0.25, 0.15, 0.6]])
     draft = torch.tensor([[0.2, 0.2, 0.6], [0.8, 0.1, 0.1], [0.3, 0.3, 0.4]])
     steps = [lambda ids, rows=rows: rows[int(ids[-1])] for rows in (target, draft)]
-    law = enumerate_law(lambda: loop(torch.tensor([1]), *steps, 1, 2))
+    law = enumerate_law(lambda: loop(torch.tensor([1]), *steps, 1, 2)[0])
     assert law.complete
     excess = 0.0
     for text, mass in law.probabilities.items():
@@ -168,6 +168,17 @@ def _loop_tv(loop: Any) -> float:
 @pytest.mark.parametrize("method", ["standard", "block"])
 def test_a_loop_over_keyed_noise_has_the_targets_law_exactly(method: str) -> None:
     assert _loop_tv(VllmLoopV2(method=method)) < 1e-6
+
+
+@needs_vllm
+def test_a_loop_tells_of_its_rounds() -> None:
+    torch.manual_seed(5)
+    rows = torch.tensor([[0.5, 0.3, 0.2]])
+    tokens, rounds = VllmLoopV2()(torch.tensor([1]), lambda _: rows[0], lambda _: rows[0], 2, 6)
+    # Equal laws: every draft is accepted, and three tokens come of a round.
+    assert [entry["n_accepted"] for entry in rounds] == [2, 2]
+    assert all(entry["emitted"][:2] == entry["proposed"] for entry in rounds)
+    assert tokens.tolist() == [token for entry in rounds for token in entry["emitted"]]
 
 
 class _Unsalted:
