@@ -14,7 +14,8 @@ from specverify.warping import SamplingParams, warp_probs
 __all__ = ["DRAFTING", "draft_law", "warped_draft"]
 
 DRAFTING = ("greedy", "ten-best", "as-target")
-"""The most probable token; one of the ten most probable, at temperature 1; the request's law."""
+"""The most probable token; one of the ten most probable, at the request's temperature and without
+its filters; the request's law."""
 
 _TEN_BEST = 10
 
@@ -44,12 +45,13 @@ def draft_law(
         raise InvalidInputError("drafting", f"must be one of {known}; got {drafting!r}")
     if drafting == "as-target":
         return law.probs(*completions, sampling)
-    return warped_draft(law.probs(*completions, SamplingParams()), drafting)
+    return warped_draft(law.probs(*completions, SamplingParams()), drafting, sampling)
 
 
-def warped_draft(probs: NDArray[np.float64], drafting: str) -> NDArray[np.float64]:
+def warped_draft(
+    probs: NDArray[np.float64], drafting: str, sampling: SamplingParams
+) -> NDArray[np.float64]:
     """What ``greedy`` or ``ten-best`` makes of a draft's laws at temperature 1, of any shape."""
-    kept = (
-        SamplingParams(temperature=0.0) if drafting == "greedy" else SamplingParams(top_k=_TEN_BEST)
-    )
-    return warp_probs(probs, kept)
+    if drafting == "greedy":
+        return warp_probs(probs, SamplingParams(temperature=0.0))
+    return warp_probs(probs, SamplingParams(temperature=sampling.temperature, top_k=_TEN_BEST))

@@ -177,7 +177,7 @@ class LlamaCppEngine:
     def draft_probs(
         self, prompt: Sequence[int], tokens: NDArray[np.int64], sampling: SamplingParams
     ) -> NDArray[np.float64] | None:
-        """The law that drafts are drawn from, which no sampling setting of a request changes.
+        """The law that drafts are drawn from: of a request's settings only temperature counts.
 
         Returns:
             Shape ``(n, length, vocab)``; None for n-grams, and where nothing is drafted.

@@ -145,7 +145,7 @@ class LlamaGgufEngine:
         if self.describe().gamma is None:
             return None
         drafting = "ten-best" if self._process.launch.mode == "probabilistic" else "greedy"
-        return warped_draft(self._law.probs(prompt, tokens, SamplingParams()), drafting)
+        return warped_draft(self._law.probs(prompt, tokens, SamplingParams()), drafting, sampling)
 
 
 class PlainLaw:

@@ -23,7 +23,7 @@ from specverify.models.law import ModelLaw
 from specverify.models.pairs import load_model, load_pair, shipped_directory
 from specverify.models.tiny import write_tiny_pair
 from specverify.results import Verdict
-from specverify.warping import SamplingParams
+from specverify.warping import SamplingParams, warp_probs
 
 FALSE_ALARM = 1e-6  # of each statistical test below; all seeds are fixed
 
@@ -62,6 +62,22 @@ def test_passes_follow_the_law_that_drafts_are_said_to_have(mode: str) -> None:
     assert abs(drawn.passes.sum() - mean) < 4.9 * np.sqrt(variance) + slack
     wrong, variance = next(iter(expected_passes(drawn.tokens, target, laws, 3)))
     assert abs(drawn.passes.sum() - wrong) > 4.9 * np.sqrt(variance) + slack
+
+
+@pytest.mark.parametrize("sampling", [SamplingParams(2.0), SamplingParams(1.0, None, 0.5)])
+def test_drafts_heed_the_temperature_of_a_request_and_not_its_filters(sampling) -> None:
+    engine = LlamaCppEngine(mode="probabilistic", gamma=3, slots=8)
+    drawn = engine.sample(PROMPT, 600, 12, sampling, seed=4)
+    target = engine.reference().probs(PROMPT, drawn.tokens, sampling)
+    told, unheeded = (
+        engine.draft_probs(PROMPT, drawn.tokens, asked) for asked in (sampling, PLAIN)
+    )
+    wrong = warp_probs(unheeded, SamplingParams(top_p=0.5)) if sampling.top_p else unheeded
+    for draft, fits in ((told, True), (wrong, False)):
+        laws = draft_variants(draft, draft, sampling)
+        expected = expected_passes(drawn.tokens, target, laws, 3, prefill_emits=True)
+        mean, variance = next(iter(expected))
+        assert bool(abs(drawn.passes.sum() - mean) < 4.9 * np.sqrt(variance)) is fits
 
 
 def test_a_seed_fixes_the_text(engine: LlamaCppEngine) -> None:
