@@ -13,9 +13,9 @@ from specverify.audit.checks.fit import TOO_GOOD
 from specverify.audit.checks.handed import HANDED_CODES, handed_findings
 from specverify.audit.checks.transform import engine_scheme_finding
 from specverify.audit.drafts import nothing_drafted
-from specverify.audit.exact_record import DISCARDED, REFUSED
+from specverify.audit.exact_record import BIASED, DISCARDED, REFUSED
 from specverify.audit.scenarios import Scenario
-from specverify.audit.schemes import STANDARD, Scheme, mean_length
+from specverify.audit.schemes import BLOCK, STANDARD, Scheme, mean_length
 from specverify.audit.suites import AnyScenario
 from specverify.audit.tally import Tally
 from specverify.audit.terms import Terms
@@ -43,6 +43,8 @@ def find_all(
     found += handed_findings(tallies.values())
     if seen:
         scheme = fitting_scheme(seen, tallies, terms)
+        if scheme is BLOCK and _biased(tallies):
+            scheme = None  # what accepts more at the price of the law is no block verification
         if scheme is not STANDARD:
             found.append(_scheme_finding(scheme, seen, tallies))
         found += filter(None, [reports_finding(tallies)])
@@ -95,6 +97,12 @@ def _untraced(tallies: Mapping[str, Tally]) -> list[Finding]:
         )
         for (outcome, reason), names in reasons.items()
     ]
+
+
+def _biased(tallies: Mapping[str, Tally]) -> bool:
+    """Whether a traced law is not the target's."""
+    records = [record_of(tally) for tally in tallies.values()]
+    return any(record is not None and record.outcome == BIASED for record in records)
 
 
 def _scheme_finding(

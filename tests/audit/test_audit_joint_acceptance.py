@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
 from specverify.audit.chains import accepted_pmf
 from specverify.audit.checks.efficiency import check_acceptance, check_length, fitting_scheme
 from specverify.audit.config import AuditConfig, Budget
+from specverify.audit.exact_record import ExactRecord
+from specverify.audit.findings import find_all
 from specverify.audit.forms import Form
 from specverify.audit.joint_acceptance import jointly_accepted_pmf, prefixes
 from specverify.audit.run import audit
@@ -76,6 +79,16 @@ def test_the_scheme_that_is_followed_is_named() -> None:
     for scheme in (STANDARD, BLOCK):
         tallies = {SCENARIO.name: _counted(scheme, 20_000)}
         assert fitting_scheme([SCENARIO], tallies, TERMS) is scheme
+
+
+def test_a_law_that_is_broken_is_not_called_block_verification() -> None:
+    found = []
+    for outcome in ("lossless", "biased"):
+        tally = _counted(BLOCK, 20_000)
+        tally.note("exact", msgspec.to_builtins(ExactRecord(outcome=outcome)))
+        findings = find_all([SCENARIO], {SCENARIO.name: tally}, TERMS, [])
+        found.append(findings[0].code)
+    assert found == ["block-verification", "unknown-scheme"]
 
 
 def test_an_audit_that_expects_block_verification_judges_by_it() -> None:
