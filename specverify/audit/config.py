@@ -63,6 +63,8 @@ class AuditConfig:
             ``auto`` traces what it can and samples the rest.
         budget: Limits of the sampling; None samples until the verdict is in (with a ceiling).
         tv: Largest total variation that a pass may leave open, at 95 % confidence over the audit.
+        strict: Whether coarse scenarios (edge cases, large vocabularies, slow engines), where 0.05
+            is enough otherwise, are held to ``tv`` as well.
         false_alarm: Probability that a correct implementation fails the law, over the whole audit.
         power: Power that every detectable distance refers to.
         tolerance: Total variation by which the laws that tokens are compared with may themselves
@@ -86,6 +88,7 @@ class AuditConfig:
     mode: str = "auto"
     budget: Budget | None = None
     tv: float = 0.02
+    strict: bool = False
     false_alarm: float = 1e-6
     power: float = 0.9
     tolerance: float = 0.0

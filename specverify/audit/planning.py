@@ -130,7 +130,8 @@ class Plan:
 def make_plan(scenarios: Sequence[AnyScenario], config: AuditConfig, seed: int) -> Plan:
     """Plan the looks: a short one for gross bugs, then what the bound on the distance needs."""
     confidence = 1 - (1 - _CONFIDENCE) / (len(scenarios) * _BOUNDING_LOOKS)
-    tv = {s.name: max(COARSE_TV, config.tv) if s.coarse else config.tv for s in scenarios}
+    lax = max(COARSE_TV, config.tv)
+    tv = {s.name: lax if s.coarse and not config.strict else config.tv for s in scenarios}
     looks = {s.name: _looks(s, tv[s.name], confidence) for s in scenarios}
     return Plan(
         looks=looks,

@@ -44,6 +44,7 @@ def audit(
     mode: options.Mode = "auto",
     budget: options.Budget = None,
     tv: options.TotalVariation = 0.02,
+    strict: options.Strict = False,
     false_alarm: options.FalseAlarm = 1e-6,
     declare: options.Declare = "lossless",
     expect: options.Expect = "lossless",

@@ -31,6 +31,7 @@ __all__ = [
     "OutFolder",
     "Scenarios",
     "Seed",
+    "Strict",
     "Target",
     "TimeLimit",
     "TotalVariation",
@@ -87,6 +88,9 @@ Mode = Annotated[
     typer.Option(
         help="exact traces the law path by path, statistical samples it; auto traces what it can."
     ),
+]
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Hold edge cases and large vocabularies to --tv, too.")
 ]
 Budget = Annotated[
     str | None, typer.Option(help="The most to spend: 60s, 2m (time) or 200k, 1M (calls).")

@@ -70,8 +70,10 @@ def test_the_references_conform_at_a_large_vocabulary(framework: Any, form: Any)
         verify, TARGET, DRAFT, generator=np.random.default_rng(1), drafts=2, **options
     )
     assert found.conforms
-    # A handful of runs in place of thousands of paths.
-    assert max(law.paths for law in found.laws) < 100
+    # A handful of runs in place of thousands of paths. Batches draw from a long row in two steps,
+    # which is followed token by token.
+    few = 100 if form == "verify" else 2 * TARGET.shape[1]
+    assert max(law.paths for law in found.laws) < few
 
 
 def test_float32_rows_conform_within_their_rounding() -> None:
