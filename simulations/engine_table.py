@@ -46,9 +46,9 @@ def _transformers(name: str, form: str, *options: str) -> EngineEntry:
     )
 
 
-def _generate(name: str, settings: str, *, tv: str = "0.02") -> EngineEntry:
+def _generate(name: str, settings: str) -> EngineEntry:
     verify = _transformers(name, "generate")
-    return replace(verify, target=f"transformers:{settings}", options=("--tv", tv))
+    return replace(verify, target=f"transformers:{settings}", options=("--tv", "0.02"))
 
 
 def _llama(name: str, *settings: str) -> EngineEntry:
@@ -88,7 +88,7 @@ def _library(package: str, form: str, *more: str) -> EngineEntry:
         package=package,
         requirements=(*more, package),
         target=package,
-        options=("--form", form),
+        options=("--form", form, "--strict"),
     )
 
 
@@ -189,7 +189,7 @@ ENGINES = (
     _openvino("draft"),
     _openvino("prompt-lookup"),
     _openvino("plain"),
-    _transformers("verify", "verify"),
+    _transformers("verify", "verify", "--strict"),
     _library("flashspec", "verify"),
     _library("flashspec", "batched"),
     _library("economize", "verify"),
@@ -208,7 +208,7 @@ ENGINES = (
     _onnxruntime("draft"),
     _onnxruntime("ngram"),
     _onnxruntime("plain"),
-    _litgpt("verify"),
+    _litgpt("verify", "", "--strict"),
     _litgpt("decode"),
     _litgpt("generate"),
     # The first failure would end the audit before a setting with top-p is reached.
@@ -225,14 +225,14 @@ ENGINES = (
     _vllm(_V2, "FLy", "method=fly", *_LOSSY),
     _vllm(_V2, "decode", "method=standard", "--form", "decode", "--tv", "0.05"),
     _generate("generate", "pair=tiny,gamma=3"),
-    _generate("generate, top-k and min-p", "pair=tiny,gamma=3,top_k=6,min_p=0.05", tv="0.05"),
-    _generate("generate, repetition penalty", "pair=tiny,gamma=3,penalty=1.3", tv="0.05"),
-    _generate("generate, texts that end", "pair=tiny,gamma=3,eos=7", tv="0.05"),
-    _generate("generate, schedule", "pair=tiny,schedule=heuristic,threshold=0.4", tv="0.05"),
-    _generate("generate, prompt lookup", "pair=tiny,mode=prompt-lookup", tv="0.03"),
-    _generate("generate, plain, 5 rows", "pair=tiny,mode=plain,batch=5", tv="0.03"),
+    _generate("generate, top-k and min-p", "pair=tiny,gamma=3,top_k=6,min_p=0.05"),
+    _generate("generate, repetition penalty", "pair=tiny,gamma=3,penalty=1.3"),
+    _generate("generate, texts that end", "pair=tiny,gamma=3,eos=7"),
+    _generate("generate, schedule", "pair=tiny,schedule=heuristic,threshold=0.4"),
+    _generate("generate, prompt lookup", "pair=tiny,mode=prompt-lookup"),
+    _generate("generate, plain, 5 rows", "pair=tiny,mode=plain,batch=5"),
     _generate("generate, guidance", "pair=tiny,gamma=1,guidance=1.5"),
-    _generate("generate, guidance, plain", "pair=tiny,mode=plain,guidance=1.5", tv="0.05"),
+    _generate("generate, guidance, plain", "pair=tiny,mode=plain,guidance=1.5"),
     _generate("generate, other tokenizer", "pair=tiny,gamma=3,mode=other-tokenizer"),
     _generate(
         "generate, other tokenizer, subset",

@@ -125,15 +125,26 @@ def _scheme_finding(
     return Finding(code=scheme.code, text=scheme.text, data={"tokens_per_pass": data})
 
 
-def summarise(checks: Sequence[CheckResult], findings: tuple[Finding, ...]) -> Summary:
-    """The verdicts of the three families, and what to read first."""
+def summarise(
+    checks: Sequence[CheckResult],
+    findings: tuple[Finding, ...],
+    *,
+    declared_tv: float | None = None,
+) -> Summary:
+    """The verdicts of the three families, and what to read first.
+
+    Args:
+        checks: All checks.
+        findings: What was found besides.
+        declared_tv: Total variation that the implementation admits; None if it claims none.
+    """
     law = family_verdict(checks, Family.LAW)
     contract = family_verdict(checks, Family.CONTRACT)
     return Summary(
         law=law,
         efficiency=family_verdict(checks, Family.EFFICIENCY),
         contract=contract,
-        headline=_headline(checks, findings, law, contract),
+        headline=_headline(checks, findings, (law, contract), declared_tv),
         findings=findings,
     )
 
@@ -141,9 +152,10 @@ def summarise(checks: Sequence[CheckResult], findings: tuple[Finding, ...]) -> S
 def _headline(
     checks: Sequence[CheckResult],
     findings: tuple[Finding, ...],
-    law: Verdict,
-    contract: Verdict,
+    verdicts: tuple[Verdict, Verdict],
+    declared_tv: float | None,
 ) -> str:
+    law, contract = verdicts
     if contract is Verdict.ERROR:
         error = next(check for check in checks if check.verdict is Verdict.ERROR)
         return f"the implementation misbehaved: {error.message}"
@@ -156,7 +168,9 @@ def _headline(
     ]
     bound = f", total variation at most {max(bounds):.2g} a token" if bounds else ""
     text = {
-        Verdict.PASS: "law exact as far as seen",
+        Verdict.PASS: "law exact as far as seen"
+        if declared_tv is None
+        else f"law within the declared total variation of {declared_tv:g} as far as seen",
         Verdict.INCONCLUSIVE: "law not refuted, more samples are needed"
         if not any(finding.code == "too-good-fit" for finding in findings)
         else "law not judged",

@@ -60,7 +60,9 @@ def make_result(session: Session, argv: Sequence[str]) -> AuditResult:
         checks=checks,
         acceptance=_acceptance(checks),
         timing=_timing(session),
-        summary=_resumable(summarise(checks, found), session),
+        summary=_resumable(
+            summarise(checks, found, declared_tv=session.config.declared_tv), session
+        ),
     )
 
 
