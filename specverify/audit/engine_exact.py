@@ -109,8 +109,8 @@ def _fitting(engine: Any, law: ExactLaw, length: int) -> tuple[str, ...] | None:
     target = engine.reference().probs
     scene = Scene(
         name="smallest",
-        target_next=lambda context: _next(target, context),
-        draft_next=lambda context: _next(draft, context),
+        target_next=lambda context: _next(target, context, info.vocab_size),
+        draft_next=lambda context: _next(draft, context, info.vocab_size),
         gamma=info.gamma,
         length=length,
         vocab_size=info.vocab_size,
@@ -120,9 +120,10 @@ def _fitting(engine: Any, law: ExactLaw, length: int) -> tuple[str, ...] | None:
     return tuple(fitting_loops(scene, law.probabilities))
 
 
-def _next(probs: Any, context: Sequence[int]) -> Any:
-    one = np.zeros((1, 1), dtype=np.int64)
-    return probs(list(context), one, SamplingParams())[0, 0]
+def _next(probs: Any, context: Sequence[int], vocab_size: int) -> Any:
+    """The next token's law; any will do after an id beyond the vocabulary, as one bug emits."""
+    inside = [min(token, vocab_size - 1) for token in context]
+    return probs(inside, np.zeros((1, 1), dtype=np.int64), SamplingParams())[0, 0]
 
 
 def with_record(
