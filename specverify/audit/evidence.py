@@ -9,19 +9,19 @@ reported beside it, and bounds the distance from above at 95 %, where it is righ
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
-from scipy import optimize, special
+from scipy import special
 
 from specverify.results import Interval
 from specverify.stats.intervals import clopper_pearson
 from specverify.stats.power import tv_upper_bound
-from specverify.stats.tails import chi2_cdf, chi2_sf, noncentral_chi2_cdf, normal_isf
+from specverify.stats.tails import chi2_cdf, chi2_sf, noncentrality_at, normal_isf
 
 __all__ = [
     "Evidence",
@@ -244,7 +244,7 @@ def detectable_tv(n: int, dof: int, level: float, *, power: float = 0.9) -> floa
         A total variation, at most 1.
     """
     threshold = 2 * entropy_threshold(level, dof)
-    noncentrality = _solve(lambda x: 1 - noncentral_chi2_cdf(threshold, dof, x) - power, threshold)
+    noncentrality = noncentrality_at(1 - power, threshold, dof)
     return min(1.0, 0.5 * math.sqrt(noncentrality / n)) if n else 1.0
 
 
@@ -269,16 +269,6 @@ def _upper_bound(statistic: float, dof: int, n: int, confidence: float) -> float
     spread = math.sqrt(2 * dof + 4 * statistic)
     noncentrality = statistic - dof + normal_isf(1 - confidence) * spread
     return min(1.0, 0.5 * math.sqrt(noncentrality / n))
-
-
-def _solve(increasing: Callable[[float], float], scale: float) -> float:
-    """Root of an increasing function of a noncentrality, 0 where it is positive from the start."""
-    low, high = 1e-9, 10.0
-    if increasing(low) >= 0:
-        return 0.0
-    while increasing(high) < 0:
-        low, high = high, 2 * high + scale
-    return float(optimize.brentq(increasing, low, high, xtol=1e-6))
 
 
 def _pearson(stratum: Stratum) -> float:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import optimize
 
 from specverify.audit.betting import families
 from specverify.audit.cells import token_cells
@@ -20,7 +19,7 @@ from specverify.audit.scenarios import Scenario
 from specverify.audit.suites import AnyScenario
 from specverify.audit.terms import BETTING_SHARE, LOOKS, Terms
 from specverify.audit.wire import Task
-from specverify.stats.tails import chi2_isf, noncentral_chi2_cdf
+from specverify.stats.tails import chi2_isf, noncentrality_at
 
 __all__ = ["COARSE_TV", "ENGINE_SHARD", "NAMING", "SHARD", "Plan", "make_plan", "shard_size"]
 
@@ -200,11 +199,7 @@ def _needed(scenario: Scenario, tv: float, confidence: float) -> int:
 def _noncentrality(dof: int, confidence: float) -> float:
     if dof == 0:
         return 0.0
-    median = chi2_isf(0.5, dof)
-    tail = 1 - confidence
-    return float(
-        optimize.brentq(lambda x: noncentral_chi2_cdf(median, dof, x) - tail, 1e-6, 20 * dof + 500)
-    )
+    return noncentrality_at(1 - confidence, chi2_isf(0.5, dof), dof)
 
 
 def _round(n: float, shard: int) -> int:

@@ -24,7 +24,9 @@ def main(target: str, calls: int) -> None:
         target: ``path/file.py:function``.
         calls: Most calls of it.
     """
-    config = AuditConfig(mode="statistical", checks=_CHECKS, budget=Budget(calls=calls))
+    budget = Budget(calls=calls)
+    # A coarse scenario would have its verdict long before the larger budgets are spent.
+    config = AuditConfig(mode="statistical", checks=_CHECKS, budget=budget, tv=0.01, strict=True)
     session = Session(InlineExecutor(target, config, 0), config, 0, lambda state: None)
     session.sample()
     result = make_result(session, ())

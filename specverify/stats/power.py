@@ -9,16 +9,14 @@ guaranteed in the least favourable direction, for deviations that the cells can 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
-from scipy import optimize
 
 from specverify.errors import InvalidInputError
 from specverify.stats._check import check_fraction
 from specverify.stats.goodness import GoodnessOfFit
 from specverify.stats.intervals import clopper_pearson
-from specverify.stats.tails import chi2_isf, noncentral_chi2_cdf
+from specverify.stats.tails import chi2_isf, noncentrality_at
 
 __all__ = [
     "detectable_tv",
@@ -52,7 +50,7 @@ def noncentrality(num_cells: int, level: float, power: float) -> float:
         raise InvalidInputError("power", f"must exceed the level {level}, got {power}")
     dof = num_cells - 1
     bar = chi2_isf(level, dof)
-    return _root(lambda value: 1 - noncentral_chi2_cdf(bar, dof, value) - power, start=bar)
+    return noncentrality_at(1 - power, bar, dof)
 
 
 def detectable_tv(n: int, num_cells: int, level: float, power: float) -> float:
@@ -120,8 +118,7 @@ def tv_upper_bound(statistic: float, dof: int, n: int, confidence: float = 0.95)
     if n <= 0 or dof <= 0:
         return 1.0
     seen = max(statistic, float(dof))
-    tail = 1 - confidence
-    bound = _root(lambda value: tail - noncentral_chi2_cdf(seen, dof, value), start=seen)
+    bound = noncentrality_at(1 - confidence, seen, dof)
     return min(1.0, 0.5 * math.sqrt(bound / n))
 
 
@@ -171,11 +168,3 @@ def tv_interval(fit: GoodnessOfFit, *, confidence: float = 0.95) -> tuple[float,
     if fit.violations:
         high += clopper_pearson(fit.violations, fit.n, confidence=confidence)[1]
     return fit.tv_estimate, low, float(np.clip(high, fit.tv_estimate, 1.0))
-
-
-def _root(gap: Callable[[float], float], *, start: float) -> float:
-    """Positive root of an increasing function that is negative at zero."""
-    top = max(start, 1.0)
-    while gap(top) < 0:
-        top *= 2
-    return float(optimize.brentq(gap, 0.0, top, xtol=1e-10, rtol=1e-12))

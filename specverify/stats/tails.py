@@ -17,6 +17,7 @@ __all__ = [
     "chi2_isf",
     "chi2_sf",
     "noncentral_chi2_cdf",
+    "noncentrality_at",
     "normal_isf",
     "normal_sf",
     "student_isf",
@@ -41,6 +42,16 @@ def chi2_isf(tail: float, dof: float) -> float:
 def noncentral_chi2_cdf(value: float, dof: float, noncentrality: float) -> float:
     """Probability that a noncentral chi-square is at most ``value``."""
     return float(special.chndtr(value, dof, noncentrality))
+
+
+def noncentrality_at(mass: float, value: float, dof: float) -> float:
+    """The noncentrality at which a chi-square is at most ``value`` with probability ``mass``.
+
+    0 where even the central one is so rarely below it.
+    """
+    if noncentral_chi2_cdf(value, dof, 0.0) <= mass:
+        return 0.0
+    return float(special.chndtrinc(value, dof, mass))
 
 
 def normal_sf(value: float) -> float:
