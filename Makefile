@@ -51,7 +51,7 @@ report: $(VENV)/.installed  ## set up, then run the quick studies and draw every
 	@$(BIN)/python simulations/make_report.py
 
 bench: $(VENV)/.installed  ## set up, then time everything beside its peers, into reports/bench/
-	@echo "==> bench: about five minutes; leave the machine alone meanwhile"
+	@echo "==> bench: some nine minutes; leave the machine alone meanwhile"
 	@$(BIN)/specverify bench --out reports/bench
 
 engines: $(VENV)/.installed  ## install and audit released engines, each in an environment of its own

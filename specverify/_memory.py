@@ -17,7 +17,7 @@ def keep_freed_memory() -> None:
     """Let the C library keep what large temporary arrays free, once in a process.
 
     glibc gives blocks above a threshold back to the system at once, and every page of the next
-    array of that size is a fault: a third of the time of bets on a vocabulary of 50,257. Its
+    array of that size is a fault, which costs bets on a vocabulary of 50,257 dearly. Its
     threshold follows the largest block that was ever freed, so one that nobody touches will do.
     Other C libraries take no notice, nor does glibc where MALLOC_TRIM_THRESHOLD_ is set.
 

@@ -18,7 +18,8 @@ from torch import Tensor
 
 from specverify.adapters.vllm_files import load_sampler
 from specverify.adapters.vllm_kernels import Device, plain_rows
-from specverify.errors import InvalidInputError, SpecVerifyError
+from specverify.adapters.vllm_sampler import VllmSampler
+from specverify.errors import SpecVerifyError
 from specverify.exact.tape import active_tape
 
 __all__ = ["Compared", "Rows", "VllmRejectionSampler", "tile_of"]
@@ -83,42 +84,17 @@ def tile_of(vocab_size: int) -> int:
     return 1 << (vocab_size - 1).bit_length()
 
 
-class VllmRejectionSampler:
+class VllmRejectionSampler(VllmSampler):
     """``rejection_sample`` of vLLM's v1 sampler; a batch of blocks at temperature 1.
 
     Random numbers come from torch's global generator. The bonus token, which vLLM takes from its
     ordinary sampler, is drawn here. Logits are the logarithms of the target's probabilities.
-
-    Args:
-        method: ``standard``, or vLLM's lossy ``synthetic`` and ``fly``.
-        drafts: ``sampled``, or ``given`` for drafts without probabilities, as n-gram drafting has.
-        greedy: Whether a request whose target rows are all one-hot has temperature 0.
-        rate: Probability that ``synthetic`` accepts a draft.
-        window: Drafts that must be accepted after one that ``fly`` lets through.
-        entropy: Least entropy of a row at which ``fly`` does so, in nats.
-
-    Raises:
-        MissingDependencyError: If vllm or triton is not installed.
-        InvalidInputError: If ``method`` or ``drafts`` is none of these.
     """
 
-    def __init__(
-        self,
-        *,
-        method: str = "standard",
-        drafts: str = "sampled",
-        greedy: bool = False,
-        rate: float = 0.7,
-        window: int = 1,
-        entropy: float = 0.3,
-    ) -> None:
-        if method not in _METHODS:
-            raise InvalidInputError("method", f"must be one of {', '.join(_METHODS)}: {method!r}")
-        if drafts not in ("sampled", "given"):
-            raise InvalidInputError("drafts", f"must be sampled or given: {drafts!r}")
+    methods = _METHODS
+
+    def _load(self) -> None:
         self._sample = load_sampler("v1/sample/rejection_sampler.py").rejection_sample
-        self._method, self._given, self._greedy = method, drafts == "given", greedy
-        self._rate, self._window, self._entropy = rate, window, entropy
         self._run = Compared()
 
     def __call__(self, target_probs: Tensor, draft_probs: Tensor, draft_tokens: Tensor) -> Tensor:

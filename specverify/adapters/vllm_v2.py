@@ -18,7 +18,7 @@ from torch import Tensor
 from specverify.adapters.vllm import Compared, Rows
 from specverify.adapters.vllm_files import load_sampler
 from specverify.adapters.vllm_language import LANGUAGE, Value
-from specverify.errors import InvalidInputError
+from specverify.adapters.vllm_sampler import VllmSampler
 from specverify.exact.reals import uniform
 from specverify.exact.tape import active_tape
 
@@ -27,42 +27,16 @@ __all__ = ["Streams", "VllmRejectionSamplerV2", "load_rejection_sample", "seeds"
 _METHODS = ("standard", "block", "synthetic", "fly")
 
 
-class VllmRejectionSamplerV2:
+class VllmRejectionSamplerV2(VllmSampler):
     """``rejection_sample`` of vLLM's second model runner; a batch of blocks at temperature 1.
 
     Logits are the logarithms of the probabilities on both sides.
-
-    Args:
-        method: ``standard``, ``block`` (verification of whole blocks), or vLLM's lossy
-            ``synthetic`` and ``fly``.
-        drafts: ``sampled``, or ``given`` for drafts without probabilities, as n-gram drafting has.
-        greedy: Whether a request whose target rows are all one-hot has temperature 0.
-        rate: Probability that ``synthetic`` accepts a draft.
-        window: Drafts that must be accepted after one that ``fly`` lets through.
-        entropy: Least entropy of a row at which ``fly`` does so, in nats.
-
-    Raises:
-        MissingDependencyError: If vllm or triton is not installed.
-        InvalidInputError: If ``method`` or ``drafts`` is none of these.
     """
 
-    def __init__(
-        self,
-        *,
-        method: str = "standard",
-        drafts: str = "sampled",
-        greedy: bool = False,
-        rate: float = 0.7,
-        window: int = 1,
-        entropy: float = 0.3,
-    ) -> None:
-        if method not in _METHODS:
-            raise InvalidInputError("method", f"must be one of {', '.join(_METHODS)}: {method!r}")
-        if drafts not in ("sampled", "given"):
-            raise InvalidInputError("drafts", f"must be sampled or given: {drafts!r}")
+    methods = _METHODS
+
+    def _load(self) -> None:
         self._sample = load_rejection_sample()
-        self._method, self._given, self._greedy = method, drafts == "given", greedy
-        self._rate, self._window, self._entropy = rate, window, entropy
         self._run = Compared(Streams().functions())
 
     def __call__(self, target_probs: Tensor, draft_probs: Tensor, draft_tokens: Tensor) -> Tensor:
