@@ -22,12 +22,13 @@ from specverify.adapters.drafting import draft_law
 from specverify.adapters.gguf_files import read_vocabulary, write_gguf
 from specverify.adapters.llama_process import DRAFT_MODES, NGRAM_MODES, Launch, LlamaProcess
 from specverify.adapters.llama_rows import check_drafting, in_rows, side_by_side
+from specverify.adapters.pair_engine import PairEngine
 from specverify.adapters.references import TINY, pair_source
-from specverify.audit.forms import Completions, EngineInfo, TargetLaw
+from specverify.audit.forms import Completions, EngineInfo
 from specverify.errors import InvalidInputError
 from specverify.models.gpt import GPTModel
 from specverify.models.law import ModelLaw
-from specverify.models.pairs import Pair, load_pair
+from specverify.models.pairs import load_pair
 from specverify.warping import SamplingParams
 
 __all__ = ["LlamaCppEngine"]
@@ -38,7 +39,7 @@ _TOLERANCE = 2e-3
 _PROMPT_SIZES = (1, 3, 8, 32)
 
 
-class LlamaCppEngine:
+class LlamaCppEngine(PairEngine):
     """Completions by llama.cpp's server, in this process.
 
     Args:
@@ -79,7 +80,7 @@ class LlamaCppEngine:
         if wrong is not None and wrong not in llama_faults.FAULTS:
             known = ", ".join(llama_faults.FAULTS)
             raise InvalidInputError("wrong", f"must be one of {known}; got {wrong!r}")
-        self._exact: Pair = load_pair(pair_source(pair), draft=draft, dtype="float64")
+        self._exact = load_pair(pair_source(pair), draft=draft, dtype="float64")
         size = self._exact.target.vocab_size
         if eos is not None and not 0 <= eos < size:
             raise InvalidInputError("eos", f"must be an id below {size}, got {eos}")
@@ -170,10 +171,6 @@ class LlamaCppEngine:
         # Drafts that were accepted behind an end are counted too: passes cannot be told then.
         return found if self._eos is None else replace(found, passes=None)
 
-    def reference(self) -> TargetLaw:
-        """The target's law, from our float64 evaluation of the same weights."""
-        return ModelLaw(self._exact.target)  # type: ignore[arg-type]
-
     def draft_probs(
         self, prompt: Sequence[int], tokens: NDArray[np.int64], sampling: SamplingParams
     ) -> NDArray[np.float64] | None:
@@ -187,16 +184,6 @@ class LlamaCppEngine:
         drafting = "ten-best" if self._mode == "probabilistic" else "greedy"
         law = ModelLaw(self._exact.draft)  # type: ignore[arg-type]
         return draft_law(law, drafting, (prompt, tokens), sampling)
-
-    def encode(self, text: str) -> list[int]:
-        """Ids of a text, to write prompts with.
-
-        Raises:
-            InvalidInputError: If the pair came without a tokeniser.
-        """
-        if self._exact.tokenizer is None:
-            raise InvalidInputError("pair", f"{self._exact.name} has no tokeniser")
-        return self._exact.tokenizer.encode(text)
 
     def _write(self, name: str, model: Any) -> str:
         if not isinstance(model, GPTModel):

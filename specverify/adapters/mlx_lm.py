@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 
 from specverify.adapters.filter_orders import OrderedLaw
 from specverify.adapters.loading import load_module
+from specverify.adapters.pair_engine import PairEngine
 from specverify.adapters.references import TINY, pair_source
 from specverify.audit.forms import Completions, EngineInfo, TargetLaw
 from specverify.errors import InvalidInputError
 from specverify.models.gpt import GPTModel
-from specverify.models.pairs import Pair, load_pair
+from specverify.models.pairs import load_pair
 from specverify.warping import SamplingParams
 
 __all__ = ["MlxLmEngine"]
@@ -31,7 +32,7 @@ _TOLERANCE = 1e-4
 """Total variation that float32 may make from float64; 1.4e-6 was the most seen on the tiny pair."""
 
 
-class MlxLmEngine:
+class MlxLmEngine(PairEngine):
     """Completions by ``speculative_generate_step``.
 
     Args:
@@ -52,7 +53,7 @@ class MlxLmEngine:
         self._mx = load_module("mlx.core", "mlx-lm")
         self._generate = load_module("mlx_lm.generate", "mlx-lm").speculative_generate_step
         self._make_sampler = load_module("mlx_lm.sample_utils", "mlx-lm").make_sampler
-        self._exact: Pair = load_pair(pair_source(pair), draft=draft, dtype="float64")
+        self._exact = load_pair(pair_source(pair), draft=draft, dtype="float64")
         self._name, self._gamma = str(pair), gamma
         self._models = [self._convert(model) for model in (self._exact.target, self._exact.draft)]
 
@@ -132,16 +133,6 @@ class MlxLmEngine:
     ) -> NDArray[np.float64]:
         """The draft's law under the request's own settings, shape ``(n, length, vocab)``."""
         return OrderedLaw(self._exact.draft, _ORDER).probs(prompt, tokens, sampling)
-
-    def encode(self, text: str) -> list[int]:
-        """Ids of a text, to write prompts with.
-
-        Raises:
-            InvalidInputError: If the pair came without a tokeniser.
-        """
-        if self._exact.tokenizer is None:
-            raise InvalidInputError("pair", f"{self._exact.name} has no tokeniser")
-        return self._exact.tokenizer.encode(text)
 
     def _sampler(self, sampling: SamplingParams) -> Any:
         # MLX-LM refuses a k that keeps everything; 0 is its name for that.

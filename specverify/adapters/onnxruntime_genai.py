@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from specverify.adapters.onnx_files import write_folder
+from specverify.adapters.pair_engine import PairEngine
 from specverify.adapters.references import TINY, pair_source
-from specverify.audit.forms import Completions, EngineInfo, TargetLaw
+from specverify.audit.forms import Completions, EngineInfo
 from specverify.errors import InvalidInputError, MissingDependencyError
 from specverify.models.gpt import GPTModel
 from specverify.models.law import ModelLaw
-from specverify.models.pairs import Pair, load_pair
+from specverify.models.pairs import load_pair
 from specverify.warping import SamplingParams
 
 __all__ = ["MODES", "OnnxRuntimeGenAI"]
@@ -35,7 +36,7 @@ _TOLERANCE = 1e-4
 """Total variation that float32 may make from float64 on these weights."""
 
 
-class OnnxRuntimeGenAI:
+class OnnxRuntimeGenAI(PairEngine):
     """Completions by ONNX Runtime GenAI's generator, one at a time.
 
     Args:
@@ -62,7 +63,7 @@ class OnnxRuntimeGenAI:
         if mode not in MODES:
             raise InvalidInputError("mode", f"must be one of {', '.join(MODES)}; got {mode!r}")
         self._library = _library()
-        self._exact: Pair = load_pair(pair_source(pair), draft=draft, dtype="float64")
+        self._exact = load_pair(pair_source(pair), draft=draft, dtype="float64")
         self._name, self._gamma, self._mode = str(pair), gamma, mode
         self._model = self._load()
 
@@ -115,10 +116,6 @@ class OnnxRuntimeGenAI:
         passes, drafted, accepted = counts.T
         return Completions(tokens=tokens, passes=passes, drafted=drafted, accepted=accepted)
 
-    def reference(self) -> TargetLaw:
-        """The target's law, from our float64 evaluation of the same weights."""
-        return ModelLaw(self._exact.target)  # type: ignore[arg-type]
-
     def draft_probs(
         self, prompt: Sequence[int], tokens: NDArray[np.int64], sampling: SamplingParams
     ) -> NDArray[np.float64] | None:
@@ -127,16 +124,6 @@ class OnnxRuntimeGenAI:
             return None
         law = ModelLaw(self._exact.draft)  # type: ignore[arg-type]
         return law.probs(prompt, tokens, sampling)
-
-    def encode(self, text: str) -> list[int]:
-        """Ids of a text, to write prompts with.
-
-        Raises:
-            InvalidInputError: If the pair came without a tokeniser.
-        """
-        if self._exact.tokenizer is None:
-            raise InvalidInputError("pair", f"{self._exact.name} has no tokeniser")
-        return self._exact.tokenizer.encode(text)
 
     def _load(self) -> Any:
         target, draft = self._exact.target, self._exact.draft

@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 
 from specverify.adapters.loading import load_module
 from specverify.adapters.openvino_files import write_openvino
+from specverify.adapters.pair_engine import PairEngine
 from specverify.adapters.references import TINY, pair_source
-from specverify.audit.forms import Completions, EngineInfo, TargetLaw
+from specverify.audit.forms import Completions, EngineInfo
 from specverify.errors import InvalidInputError
 from specverify.models.gpt import GPTModel
 from specverify.models.law import ModelLaw
-from specverify.models.pairs import Pair, load_pair
+from specverify.models.pairs import load_pair
 from specverify.warping import SamplingParams
 
 __all__ = ["MODES", "OpenVinoGenAIEngine"]
@@ -45,7 +46,7 @@ _BLOCKS = 256
 _LONGEST_NGRAM = 3
 
 
-class OpenVinoGenAIEngine:
+class OpenVinoGenAIEngine(PairEngine):
     """Completions by ``LLMPipeline``, one request each, on the CPU.
 
     Args:
@@ -73,7 +74,7 @@ class OpenVinoGenAIEngine:
             raise InvalidInputError("mode", f"must be one of {', '.join(MODES)}; got {mode!r}")
         self._library = load_module("openvino_genai", _PACKAGE)
         self._tensor = load_module("openvino", _PACKAGE).Tensor
-        self._exact: Pair = load_pair(pair_source(pair), draft=draft, dtype="float64")
+        self._exact = load_pair(pair_source(pair), draft=draft, dtype="float64")
         self._name, self._gamma, self._mode = str(pair), gamma, mode
         with tempfile.TemporaryDirectory(prefix="specverify-openvino-") as folder:
             self._pipeline = self._load(Path(folder))
@@ -132,10 +133,6 @@ class OpenVinoGenAIEngine:
             passes[row] = len(answer.perf_metrics.raw_metrics.m_batch_sizes)
         return Completions(tokens=tokens, passes=passes)
 
-    def reference(self) -> TargetLaw:
-        """The target's law, from our float64 evaluation of the same weights."""
-        return ModelLaw(self._exact.target)  # type: ignore[arg-type]
-
     def draft_probs(
         self, prompt: Sequence[int], tokens: NDArray[np.int64], sampling: SamplingParams
     ) -> NDArray[np.float64] | None:
@@ -148,16 +145,6 @@ class OpenVinoGenAIEngine:
             return None
         law = ModelLaw(self._exact.draft)  # type: ignore[arg-type]
         return law.probs(prompt, tokens, sampling)
-
-    def encode(self, text: str) -> list[int]:
-        """Ids of a text, to write prompts with.
-
-        Raises:
-            InvalidInputError: If the pair came without a tokeniser.
-        """
-        if self._exact.tokenizer is None:
-            raise InvalidInputError("pair", f"{self._exact.name} has no tokeniser")
-        return self._exact.tokenizer.encode(text)
 
     def _load(self, folder: Path) -> Any:
         scheduler = self._library.SchedulerConfig()
