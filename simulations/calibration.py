@@ -363,7 +363,7 @@ REPORT = Report(
     STUDIES,
     asked,
     {},
-    {"watched_contexts": 1, "false_alarm_rates": 1},
+    {"watched_contexts": 2, "false_alarm_rates": 2},
 )
 
 if __name__ == "__main__":

@@ -156,14 +156,16 @@ def _structural(
 
 
 def rounded(setting: Setting) -> Rows:
-    """Bugs that round the draft, at a large vocabulary: looked at when counts grew by 10 %."""
+    """Bugs that round the draft, at a large vocabulary: looked at from 600,000 tokens on, whenever
+    their number has grown by 5 %.
+    """
     target, draft = zipf_pair(VOCAB, setting.rng())
     laws, rows = zoo_laws(target, draft), []
     told = ContextBets(target, draft, alternatives=laws)
     for name in without_twins(laws):
         if (tv := float(total_variation(laws[name], target))) <= FAINT:
             job = partial(_rounded, told, laws[name], target)
-            found = np.concatenate(setting.spread(job, 8 if setting.quick else 200))
+            found = np.concatenate(setting.spread(job, 8 if setting.quick else 400))
             oracle, zoo = (median(times) for times in found.T.tolist())
             row = {"bug": name, "tv": tv, "oracle": oracle, "zoo": zoo}
             rows.append(row | {"zoo over oracle": zoo["median"] / oracle["median"]})
@@ -179,18 +181,18 @@ def _both_alarms(
 ) -> tuple[int, int]:
     with np.errstate(divide="ignore"):
         gains = np.where(law > 0, np.log(law) - np.log(target), 0.0)
-    n, oracle = 300_000, 0
+    n, oracle = 600_000, 0
     counts = rng.multinomial(n, law)
     while n < 10**9:
         oracle = oracle or (n if counts @ gains >= BAR else 0)
         # The zoo's alarm may come first by luck alone; both are looked for.
         if bets.evidence(counts).log_e >= BAR:
             break
-        more = math.ceil(0.1 * n)
+        more = math.ceil(0.05 * n)
         counts, n = counts + rng.multinomial(more, law), n + more
     zoo = n
     while not oracle:
-        more = math.ceil(0.1 * n)
+        more = math.ceil(0.05 * n)
         counts, n = counts + rng.multinomial(more, law), n + more
         oracle = n if counts @ gains >= BAR else 0
     return oracle, zoo
@@ -374,7 +376,13 @@ def _span(found: dict[str, float]) -> str:
 
 
 REPORT = Report(
-    "power", __doc__ or "", SEED, STUDIES, asked, {"level": LEVEL}, {"structural": 1, "rounded": 1}
+    "power",
+    __doc__ or "",
+    SEED,
+    STUDIES,
+    asked,
+    {"level": LEVEL},
+    {"structural": 2, "rounded": 2, "subtle": 1},
 )
 
 if __name__ == "__main__":

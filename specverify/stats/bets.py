@@ -35,7 +35,7 @@ __all__ = [
 LOG_E_CAP = 690.0
 
 # What is never bet lowers false alarms in proportion, and costs what a lower level would.
-RESERVE = 0.42
+RESERVE = 0.36
 
 # Above this argument Stirling's series is exact to the last bit, and differences do not cancel.
 _LARGE = 1e3
@@ -69,7 +69,7 @@ def log_mixture(log_e: Floats, weights: Floats) -> Floats:
 
 
 def log_wealth(log_e: Floats, weights: Floats) -> Floats:
-    """Logarithm of all wealth: of the bets, and of the 42 % that are never bet.
+    """Logarithm of all wealth: of the bets, and of the 36 % that are never bet.
 
     Args:
         log_e: As in ``log_mixture``.

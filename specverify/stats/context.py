@@ -30,7 +30,7 @@ __all__ = ["ContextBets", "Evidence"]
 Bools: TypeAlias = NDArray[np.bool_]
 
 # Shares of what is bet; simulations/power.py shows what they buy.
-_NAMED_SHARE, _TILT_SHARE, _LEARNING_SHARE = 0.78, 0.07, 0.15
+_NAMED_SHARE, _TILT_SHARE, _LEARNING_SHARE = 0.80, 0.06, 0.14
 
 
 @dataclass(frozen=True, eq=False)

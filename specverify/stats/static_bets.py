@@ -32,7 +32,9 @@ CAPS = (1.5, 3.0, 10.0)
 _TILTS = (-1.0, -0.5, -0.2, -0.1, -0.05, 0.05, 0.1, 0.2, 0.5, 1.0)
 _WIDEST_TILTED = 16
 _SAMPLE = 256
-_GROSS_TV = 0.75
+# Weights of known laws, by the total variation that they begin at.
+_FAINT_TV, _GROSS_TV = 0.15, 0.75
+_FAINT_WEIGHT, _GROSS_WEIGHT = 1.5, 2.0
 _LEAK_FACTORS = np.array([2.0, 5.0, 50.0])
 
 
@@ -58,8 +60,10 @@ class StaticBets:
 def named_bets(law: Floats, laws: Mapping[str, Floats], *, tolerance: float = 0.0) -> StaticBets:
     """Bets on known wrong laws, each at three dilutions. Equal laws share one law's weight.
 
-    A gross law has twice the weight of another: it shows within a handful of tokens, where one
-    token more is a large part of all.
+    Not all laws weigh the same. A gross law has twice the weight of an ordinary one: it shows
+    within a handful of tokens, where one token more is a large part of all. A faint law has half
+    as much again: its evidence grows in small steps, and whoever knows it is often alarmed early
+    by luck, which a higher bar forgoes.
 
     Args:
         law: The law under test, shape ``(vocab,)``.
@@ -178,10 +182,16 @@ def _shares(law: Floats, rows: list[Floats]) -> Floats:
     marks = [(row[:_SAMPLE].tobytes(), row[::_SAMPLE].tobytes()) for row in rows]
     twins = np.array([marks.count(mark) for mark in marks], dtype=np.float64)
     gap = np.empty_like(law)
-    gross = np.array([_distance(row, law, gap) >= _GROSS_TV for row in rows], dtype=bool)
-    shares = np.where(gross, 2.0, 1.0) / np.maximum(twins, 1.0)
+    shares = np.array([_weight(_distance(row, law, gap)) for row in rows]) / np.maximum(twins, 1.0)
     normalised: Floats = shares / max(float(shares.sum()), 1e-300)
     return normalised
+
+
+def _weight(tv: float) -> float:
+    """Weight of a law at a total variation from the one under test."""
+    if tv < _FAINT_TV:
+        return _FAINT_WEIGHT
+    return _GROSS_WEIGHT if tv >= _GROSS_TV else 1.0
 
 
 def _distance(row: Floats, law: Floats, room: Floats) -> float:

@@ -1,4 +1,4 @@
-"""How wealth is shared among known laws: one share a distinct law, two for a gross one."""
+"""How wealth is shared among known laws: a share a distinct law, more for faint and gross ones."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ def shares(**laws: np.ndarray) -> dict[str, float]:
     return dict(zip(laws, owned.tolist(), strict=True))
 
 
-def test_distinct_laws_share_alike_and_a_gross_one_has_two_shares() -> None:
-    assert shares(near=NEAR, far=FAR) == pytest.approx({"near": 1 / 2, "far": 1 / 2})
+def test_a_gross_law_has_two_shares_and_a_faint_one_half_as_much_again() -> None:
+    found = shares(near=NEAR, far=FAR)
+    assert found == pytest.approx({"near": 1.5 / 2.5, "far": 1 / 2.5})
     found = shares(near=NEAR, far=FAR, gross=GROSS)
-    assert found == pytest.approx({"near": 1 / 4, "far": 1 / 4, "gross": 1 / 2})
+    assert found == pytest.approx({"near": 1.5 / 4.5, "far": 1 / 4.5, "gross": 2 / 4.5})
 
 
 def test_twins_divide_one_share() -> None:
     found = shares(near=NEAR, far=FAR, twin=FAR.copy())
-    assert found == pytest.approx({"near": 1 / 2, "far": 1 / 4, "twin": 1 / 4})
+    assert found == pytest.approx({"near": 1.5 / 2.5, "far": 0.5 / 2.5, "twin": 0.5 / 2.5})
 
 
 def test_dilutions_divide_a_laws_share() -> None:
