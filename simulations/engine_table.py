@@ -199,11 +199,13 @@ ENGINES = (
     _library("specdec", "verify"),
     _library("mini-infer", "decode"),
     _library("sequential-speculative-decoding", "decode"),
-    _lucidrains("loop alone", "speculative-decoding", "--form", "decode"),
+    _lucidrains("loop alone", "speculative-decoding", "--form", "decode", "--strict"),
     _lucidrains(
-        "loop alone, 4 rows", "specverify.adapters.lucidrains:BatchedLoopAlone", "--form", "decode"
+        "loop alone, 4 rows",
+        "specverify.adapters.lucidrains:BatchedLoopAlone",
+        *("--form", "decode", "--strict"),
     ),
-    _lucidrains("generate", "speculative-decoding:batch=1", "--tv", "0.05"),
+    _lucidrains("generate", "speculative-decoding:batch=1", "--tv", "0.02"),
     _lucidrains("generate, 4 rows", "speculative-decoding:batch=4", "--tv", "0.05"),
     _onnxruntime("draft"),
     _onnxruntime("ngram"),
