@@ -45,7 +45,7 @@ class Compared:
     def __init__(
         self, traced: dict[str, Callable[..., Any]] | None = None, *, together: bool = False
     ) -> None:
-        self._device, self._traced = Device(), Device(traced)
+        self._device, self._traced = Device(lockstep=True), Device(traced)
         self._together = together
         self._calls: dict[tuple[int, ...], int] = {}
 

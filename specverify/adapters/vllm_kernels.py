@@ -1,7 +1,8 @@
 """Triton kernels run by this package: their own Python text, over a stand-in of the language.
 
 A :class:`Kernel` is put in the place of a kernel of a loaded module. On a :class:`Device` it runs
-program by program over :mod:`specverify.adapters.vllm_language`, else in Triton's interpreter.
+program by program over :mod:`specverify.adapters.vllm_language`, or many programs in lockstep
+(:mod:`specverify.adapters.vllm_lockstep`), else in Triton's interpreter.
 Under the exact tracer the programs of a request wait until somebody looks at its row: what a
 stranger in the batch draws then multiplies no paths.
 """
@@ -12,20 +13,25 @@ import builtins
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from types import FunctionType, ModuleType
+from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from specverify.adapters.vllm_language import LANGUAGE, Memory, Pick, Pointer, program
+from specverify.adapters.vllm_language import LANGUAGE, Pick, program
+from specverify.adapters.vllm_lockstep import LOCKSTEP, run_in_lockstep
+from specverify.adapters.vllm_memory import Memory, Pointer
 from specverify.exact.tokens import UnreadToken
 from specverify.exact.torch_shadow import cells_of, contents, memory, new_tensor
 
 __all__ = ["Device", "Kernel", "Launches", "own_kernels", "plain_rows"]
 
 _TILE = "BLOCK_SIZE"
+
+_LANES, _FEWEST = 8192, 4
+"""Most elements of the tiles of programs in lockstep, and the fewest programs that it pays for."""
 
 
 class Kernel:
@@ -72,11 +78,14 @@ class Device:
     Args:
         replaced: Functions that kernels call, by name, and what stands for them: under the tracer
             the random number generators, whose numbers become random values.
+        lockstep: Whether programs may run in lockstep: not where memory holds random values.
     """
 
-    def __init__(self, replaced: Mapping[str, Callable[..., Any]] | None = None) -> None:
-        self._replaced = replaced or {}
-        self._functions: dict[Any, FunctionType] = {}
+    def __init__(
+        self, replaced: Mapping[str, Callable[..., Any]] | None = None, *, lockstep: bool = False
+    ) -> None:
+        self._replaced, self.lockstep = replaced or {}, lockstep
+        self._functions: dict[tuple[Any, int], FunctionType] = {}
 
     @contextmanager
     def running(self, tile: int, requests: int | None = None) -> Iterator[Launches]:
@@ -92,24 +101,25 @@ class Device:
         finally:
             Kernel.launches = None
 
-    def function(self, fn: Any) -> FunctionType:
-        """A kernel's text with this package's language in the place of Triton's."""
-        if fn not in self._functions:
+    def function(self, fn: Any, language: SimpleNamespace = LANGUAGE) -> FunctionType:
+        """A kernel's text with a language of this package in the place of Triton's."""
+        key = fn, id(language)
+        if key not in self._functions:
             names = {n: fn.__globals__[n] for n in fn.__code__.co_names if n in fn.__globals__}
-            scope = {name: self._translated(name, value) for name, value in names.items()}
+            scope = {name: self._translated(name, value, language) for name, value in names.items()}
             scope["__builtins__"] = builtins
             made = FunctionType(fn.__code__, scope, fn.__name__, fn.__defaults__)
             made.__kwdefaults__ = fn.__kwdefaults__
-            self._functions[fn] = made
-        return self._functions[fn]
+            self._functions[key] = made
+        return self._functions[key]
 
-    def _translated(self, name: str, value: Any) -> Any:
+    def _translated(self, name: str, value: Any, language: SimpleNamespace) -> Any:
         if name in self._replaced:
             return self._replaced[name]
         if isinstance(value, Kernel) or _is_kernel(value):
-            return self.function(value.fn)
+            return self.function(value.fn, language)
         if isinstance(value, ModuleType):
-            return LANGUAGE
+            return language
         return value.value if type(value).__name__ == "constexpr" else value
 
 
@@ -139,11 +149,15 @@ class Launches:
             given[_TILE] = min(given[_TILE], self._tile)
         ready = {name: self._argument(value) for name, value in given.items()}
         wide, high = (*grid, 1)[:2]
-        function = self._device.function(kernel.fn)
-        if self._requests is None:
-            _run(function, range(wide), high, ready)
-        else:
+        together = _LANES // given.get(_TILE, 1)
+        if self._requests is not None:
+            function = self._device.function(kernel.fn)
             self._waiting.append((function, wide // self._requests, high, ready))
+        elif self._device.lockstep and min(together, wide * high) >= _FEWEST:
+            function = self._device.function(kernel.fn, LOCKSTEP)
+            run_in_lockstep(function, (wide, high), ready, most=together)
+        else:
+            _run(self._device.function(kernel.fn), range(wide), high, ready)
 
     def rows(self, emitted: Tensor, counts: Tensor | None = None) -> Tensor:
         """Ids that kernels wrote, a row a request, int64, shape ``(requests, width)``.

@@ -22,12 +22,24 @@ from specverify.exact.reals import SymbolicReal
 from specverify.exact.tape import refuse
 from specverify.exact.tokens import UnreadToken
 
-__all__ = ["LANGUAGE", "Largest", "Memory", "Pick", "Pointer", "Value", "program"]
+__all__ = [
+    "LANGUAGE",
+    "Cells",
+    "Largest",
+    "PartedError",
+    "Pick",
+    "Value",
+    "boxed",
+    "is_random",
+    "program",
+    "python",
+    "raw",
+]
 
 Cells = NDArray[Any]
 
-program: list[int] = [0, 0, 0]
-"""Indices of the program that runs, by axis of the grid."""
+program: list[Any] = [0, 0, 0]
+"""Indices of the program that runs, by axis of the grid; arrays of them where many run together."""
 
 
 class Pick:
@@ -90,34 +102,36 @@ _SCALARS = frozenset(
 _RANDOM = frozenset((SymbolicReal, UnreadToken, Pick, Largest))
 
 
-def _is_random(data: Any) -> bool:
+def is_random(data: Any) -> bool:
+    """Whether it is a random value, or an array that holds some."""
     kind = type(data)
     return data.dtype.kind == "O" if kind is np.ndarray else kind in _RANDOM
 
 
-def _raw(operand: Any) -> Any:
+def raw(operand: Any) -> Any:
+    """What a value holds; anything else as it is."""
     return operand.data if type(operand) is Value else operand
 
 
-def _python(data: Any) -> Any:
+def python(data: Any) -> Any:
+    """A number of numpy's as one of Python's; anything else as it is."""
     return data.item() if isinstance(data, np.generic) else data
 
 
 def _apply(plain: Callable[..., Any], symbolic: Callable[..., Any], *operands: Any) -> Value:
     """One elementwise operation: numpy's, or on cells where one is random."""
-    values = [_raw(operand) for operand in operands]
-    if not any(_is_random(value) for value in values):
+    values = [raw(operand) for operand in operands]
+    if not any(is_random(value) for value in values):
         return Value(plain(*values))
     if not any(isinstance(value, np.ndarray) for value in values):
-        found = symbolic(*(_python(value) for value in values))
+        found = symbolic(*(python(value) for value in values))
         return Value(np.bool_(found) if type(found) is bool else found)
-    boxed = [_boxed(value) for value in values]
-    cells = np.frompyfunc(symbolic, len(boxed), 1)(*boxed)
+    cells = np.frompyfunc(symbolic, len(values), 1)(*(boxed(value) for value in values))
     known = all(type(cell) is bool for cell in cells.tolist())
     return Value(cells.astype(np.bool_) if known else cells)
 
 
-def _boxed(value: Any) -> Any:
+def boxed(value: Any) -> Any:
     """A random scalar as an array, which numpy does not look into."""
     if type(value) not in _RANDOM:
         return value
@@ -133,12 +147,38 @@ def _binary(
 
     def method(self: Any, other: Any) -> Value:
         left, right = self.data, other.data if type(other) is Value else other
-        known = type(left) in _SCALARS or not _is_random(left)
-        if known and (type(right) in _SCALARS or not _is_random(right)):  # mostly
+        known = type(left) in _SCALARS or not is_random(left)
+        if known and (type(right) in _SCALARS or not is_random(right)):  # mostly
             return Value(plain(left, right))
         return _apply(plain, symbolic, self, other)
 
     return method, lambda self, other: _apply(plain, symbolic, other, self)
+
+
+class PartedError(Exception):
+    """Programs that run together want to go on in different ways.
+
+    Args:
+        wanted: What each of them decides on, shape ``(programs,)``.
+    """
+
+    def __init__(self, wanted: Cells) -> None:
+        super().__init__("programs part")
+        self.wanted = wanted
+
+
+def common(data: Any) -> Any:
+    """What all programs decide on: a number itself, or what an array of them has in common.
+
+    Raises:
+        PartedError: If they do not agree.
+    """
+    if type(data) is not np.ndarray or not data.ndim:
+        return data
+    wanted = data.reshape(len(data), -1)[:, 0]
+    if (wanted != wanted[0]).any():
+        raise PartedError(wanted)
+    return wanted[0]
 
 
 class Value:
@@ -155,13 +195,13 @@ class Value:
 
     def to(self, dtype: Any) -> Value:
         """The value in another dtype; random values are real numbers in any."""
-        return self if _is_random(self.data) else Value(self.data.astype(dtype))
+        return self if is_random(self.data) else Value(self.data.astype(dtype))
 
     def __bool__(self) -> bool:
-        return bool(self.data)
+        return bool(common(self.data))
 
     def __index__(self) -> int:
-        return operator.index(self.data)
+        return operator.index(common(self.data))
 
     def __neg__(self) -> Value:
         return _apply(operator.neg, operator.neg, self)
@@ -187,86 +227,9 @@ class Value:
     __hash__ = None  # type: ignore[assignment]
 
 
-class Memory:
-    """What a tensor holds, flat.
-
-    Args:
-        cells: The tensor's own memory, or objects where some are random.
-        dtype: Dtype of the tensor.
-    """
-
-    def __init__(self, cells: Cells, dtype: np.dtype[Any]) -> None:
-        self.cells, self.dtype = cells, dtype
-        self.element_ty = dtype.type
-
-    def load(self, places: Any, mask: Any, other: Any) -> Value:
-        """Cells at ``places``, ``other`` where the mask forbids a look."""
-        mask, other = _raw(mask), _raw(other)
-        if not isinstance(places, np.ndarray):
-            if mask is not None and not mask:
-                return Value(self.dtype.type(other))
-            self._check(int(places), int(places))
-            return Value(self.cells[int(places)])
-        allowed = np.broadcast_to(True if mask is None else mask, places.shape)
-        found = np.full(places.shape, 0 if other is None else other, dtype=self.cells.dtype)
-        wanted = places[allowed]
-        if wanted.size:
-            self._check(int(wanted.min()), int(wanted.max()))
-        found[allowed] = self.cells[wanted]
-        return Value(found)
-
-    def store(self, places: Any, value: Any, mask: Any) -> None:
-        """Write where the mask allows it."""
-        mask, value = _raw(mask), _raw(value)
-        if _is_random(value) and self.cells.dtype != object:
-            self.cells = self.cells.astype(object)
-        if not isinstance(places, np.ndarray):
-            if mask is None or mask:
-                self._check(int(places), int(places))
-                self.cells[int(places)] = self._cell(value)
-            return
-        allowed = np.broadcast_to(True if mask is None else mask, places.shape)
-        wanted = places[allowed]
-        if wanted.size:
-            self._check(int(wanted.min()), int(wanted.max()))
-        self.cells[wanted] = np.broadcast_to(_boxed(value), places.shape)[allowed]
-
-    def _cell(self, value: Any) -> Any:
-        return _python(value) if self.cells.dtype == object else value
-
-    def _check(self, first: int, last: int) -> None:
-        if first < 0 or last >= self.cells.size:
-            raise IndexError(f"cells {first} to {last} of a tensor of {self.cells.size}")
-
-
-class Pointer:
-    """A place in memory, or a block of places.
-
-    Args:
-        memory: The tensor's.
-        places: Index, or array of indices.
-    """
-
-    __slots__ = ("memory", "places")
-
-    def __init__(self, memory: Memory, places: Any = 0) -> None:
-        self.memory, self.places = memory, places
-
-    @property
-    def dtype(self) -> Memory:
-        """What tells the type of the elements."""
-        return self.memory
-
-    def __add__(self, offset: Any) -> Pointer:
-        return Pointer(self.memory, self.places + _raw(offset))
-
-    def __sub__(self, offset: Any) -> Pointer:
-        return Pointer(self.memory, self.places - _raw(offset))
-
-
 def _max(value: Value, axis: int = 0, *, return_indices: bool = False) -> Any:
     data = value.data
-    if _is_random(data):
+    if is_random(data):
         keys = data.tolist()
         return (Value(Largest(keys)), Value(Pick(keys))) if return_indices else Value(Largest(keys))
     index = np.int32(data.argmax())
@@ -275,15 +238,15 @@ def _max(value: Value, axis: int = 0, *, return_indices: bool = False) -> Any:
 
 def _argmax(value: Value, axis: int = 0) -> Value:
     data = value.data
-    if not _is_random(data):
+    if not is_random(data):
         return Value(np.int32(data.argmax()))
     return Value(np.int32(0)) if data.size == 1 else Value(Pick(data.tolist()))
 
 
 def _where(condition: Any, left: Any, right: Any) -> Value:
-    chosen, one, other = _raw(condition), _raw(left), _raw(right)
+    chosen, one, other = raw(condition), raw(left), raw(right)
     if isinstance(chosen, np.ndarray):
-        return Value(np.where(chosen, _boxed(one), _boxed(other)))
+        return Value(np.where(chosen, boxed(one), boxed(other)))
     picked = one if bool(chosen) else other
     if isinstance(picked, bool | int | float):
         like = other if bool(chosen) else one
@@ -297,17 +260,17 @@ def _smaller(left: Any, right: Any) -> Any:
 
 def _rand(seed: Value, offset: Value) -> Value:
     """Triton's uniform: Philox of 32-bit words, ten rounds, 31 bits of the first word."""
-    word = 0xFFFFFFFF
-    key, place = int(seed) & (2**64 - 1), int(offset) & (2**64 - 1)
+    word: Any = np.uint64(0xFFFFFFFF)
+    key, place = (np.asarray(raw(number)).astype(np.uint64)[()] for number in (seed, offset))
     k0, k1 = key & word, key >> 32
-    c0, c1, c2, c3 = place & word, place >> 32, 0, 0
+    c0, c1, c2, c3 = place & word, place >> 32, word ^ word, word ^ word
     for _ in range(10):
         low, high = 0xD2511F53 * c0, 0xCD9E8D57 * c2
         c0, c1 = (high >> 32) ^ c1 ^ k0, high & word
         c2, c3 = (low >> 32) ^ c3 ^ k1, low & word
         k0, k1 = (k0 + 0x9E3779B9) & word, (k1 + 0xBB67AE85) & word
-    signed = c0 if c0 < 2**31 else c0 ^ word
-    return Value(np.float32(signed) * np.float32(4.6566127342e-10))
+    signed = np.where(c0 < 1 << 31, c0, c0 ^ word)[()]
+    return Value(signed.astype(np.float32) * np.float32(4.6566127342e-10))
 
 
 LANGUAGE = SimpleNamespace(
@@ -318,8 +281,8 @@ LANGUAGE = SimpleNamespace(
     store=lambda pointer, value, mask=None: pointer.memory.store(pointer.places, value, mask),
     arange=lambda start, end: Value(np.arange(start, end, dtype=np.int32)),
     zeros=lambda shape, dtype: Value(np.zeros(shape, dtype)[()]),
-    full=lambda shape, value, dtype: Value(np.full(shape, _raw(value), dtype)[()]),
-    cast=lambda value, dtype: Value(np.asarray(_raw(value)).astype(dtype)[()]),
+    full=lambda shape, value, dtype: Value(np.full(shape, raw(value), dtype)[()]),
+    cast=lambda value, dtype: Value(np.asarray(raw(value)).astype(dtype)[()]),
     where=_where,
     max=_max,
     argmax=_argmax,

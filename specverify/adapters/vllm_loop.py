@@ -42,7 +42,7 @@ class VllmLoopV2:
             raise InvalidInputError("method", f"must be standard or block: {method!r}")
         self._verify = load_rejection_sample()
         self._gumbel = load_sampler("v1/worker/gpu/sample/gumbel.py")._gumbel_sample_kernel
-        self._block, self._device = method == "block", Device()
+        self._block, self._device = method == "block", Device(lockstep=True)
         self._run = Compared(Streams().functions(), together=True)
 
     def __call__(
