@@ -215,17 +215,19 @@ ENGINES = (
     _litgpt("generate"),
     # The first failure would end the audit before a setting with top-p is reached.
     _litgpt("generate", ", top-p", "--checks", "interface[filtered]"),
-    _vllm("vllm-rejection-sampler"),
-    _vllm("vllm-rejection-sampler", "drafts given", "drafts=given,greedy=true", *_MATCH),
+    _vllm("vllm-rejection-sampler", "", "", "--strict"),
+    _vllm(
+        "vllm-rejection-sampler", "drafts given", "drafts=given,greedy=true", "--strict", *_MATCH
+    ),
     _vllm("vllm-rejection-sampler", "synthetic", "method=synthetic", *_LOSSY),
     _vllm("vllm-rejection-sampler", "FLy", "method=fly", *_LOSSY),
-    _vllm(_V2),
+    _vllm(_V2, "", "", "--strict"),
     _vllm(_V2, "block", "method=block", *_TRACED, "--expect", "block"),
     _vllm(_V2, "drafts given", "drafts=given,greedy=true", *_TRACED, *_MATCH),
     _vllm(_V2, "block, drafts given", "method=block,drafts=given", *_TRACED, *_MATCH),
     _vllm(_V2, "synthetic", "method=synthetic", *_LOSSY),
     _vllm(_V2, "FLy", "method=fly", *_LOSSY),
-    _vllm(_V2, "decode", "method=standard", "--form", "decode", "--tv", "0.05"),
+    _vllm(_V2, "decode", "method=standard", "--form", "decode", "--strict"),
     _generate("generate", "pair=tiny,gamma=3"),
     _generate("generate, top-k and min-p", "pair=tiny,gamma=3,top_k=6,min_p=0.05"),
     _generate("generate, repetition penalty", "pair=tiny,gamma=3,penalty=1.3"),
