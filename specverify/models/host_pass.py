@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from specverify.errors import InvalidInputError
-from specverify.models.panels import PanelMap
+from specverify.models.panels import PanelMap, side_by_side
 
 __all__ = ["HostPass"]
 
@@ -29,7 +29,10 @@ __all__ = ["HostPass"]
 _MOST_WEIGHTS = 2**25
 # With more rows than this torch's products are as fast, and may run on several threads.
 _MOST_ROWS = 64
+# gelu_new(x) is z / (2 a) (1 + tanh(z^3 + b z)) in z = a x.
 _GELU_SCALE = math.sqrt(2 / math.pi)
+_GELU_UNIT = math.cbrt(0.044715 * _GELU_SCALE)
+_GELU_SLOPE = _GELU_SCALE / _GELU_UNIT
 
 Rows = NDArray[Any]
 
@@ -62,6 +65,7 @@ class HostPass:
         self._positions = _centred(source.arrays["wpe.weight"])
         self._layers = [_Layer.of(source, f"h.{i}", num_heads) for i in range(num_layers)]
         self._head = source.after_norm("ln_f", source.arrays["wte.weight"].T)
+        side_by_side([*(each for layer in self._layers for each in layer.maps), self._head])
         self._eps = layer_norm_eps * self._tokens.shape[1]
 
     @staticmethod
@@ -91,11 +95,12 @@ class HostPass:
         Raises:
             InvalidInputError: If an id is negative, which numpy would count from the end.
         """
-        if ids.min() < 0:
+        tokens = ids.ravel()
+        if min(tokens.tolist()) < 0:
             raise InvalidInputError("tokens", f"ids must not be negative, got {ids.tolist()}")
         count = ids.shape[1]
         place = _Place.of(starts, count)
-        rows = self._tokens[ids.ravel()] + place.rows_of(self._positions)
+        rows = self._tokens[tokens] + place.rows_of(self._positions)
         for layer, heads in zip(self._layers, stored, strict=True):
             rows += layer.attend(_normalise(rows, self._eps), heads, place)
             rows += layer.feed_forward(_normalise(rows, self._eps))
@@ -152,10 +157,20 @@ class _Layer:
             attention_in=source.queries_keys_values(prefix, num_heads),
             attention_out=source.onto_stream(f"{prefix}.attn.c_proj", 1),
             feed_forward_in=source.after_norm(
-                f"{prefix}.ln_2", *source.affine(f"{prefix}.mlp.c_fc")
+                f"{prefix}.ln_2",
+                *(_GELU_UNIT * part for part in source.affine(f"{prefix}.mlp.c_fc")),
             ),
-            # gelu's one half.
-            feed_forward_out=source.onto_stream(f"{prefix}.mlp.c_proj", 0.5),
+            feed_forward_out=source.onto_stream(f"{prefix}.mlp.c_proj", 0.5 / _GELU_UNIT),
+        )
+
+    @property
+    def maps(self) -> tuple[PanelMap, ...]:
+        """In the order in which a pass reads them."""
+        return (
+            self.attention_in,
+            self.attention_out,
+            self.feed_forward_in,
+            self.feed_forward_out,
         )
 
     def attend(self, rows: Rows, stored: Rows, place: _Place) -> Rows:
@@ -165,22 +180,21 @@ class _Layer:
         fresh = fresh.transpose(2, 0, 3, 1, 4)
         for row, (start, stop) in enumerate(place.slots):
             stored[:, row, :, start:stop] = fresh[1:, row]
-        keys, values = stored[:, :, :, : place.stop]
-        scores = fresh[0] @ keys.transpose(0, 1, 3, 2)
+        seen = stored[:, :, :, : place.stop]
+        scores = fresh[0] @ seen[0].swapaxes(2, 3)
         if place.bias is not None:
             scores += place.bias
         scores -= np.maximum.reduce(scores, axis=-1, keepdims=True)
         np.exp(scores, out=scores)
-        scores /= np.add.reduce(scores, axis=-1, keepdims=True)
-        mixed = (scores @ values).transpose(0, 2, 1, 3)
-        return self.attention_out(mixed.reshape(len(rows), -1))
+        mixed = scores @ seen[1]
+        mixed /= np.add.reduce(scores, axis=-1, keepdims=True)
+        return self.attention_out(mixed.swapaxes(1, 2).reshape(len(rows), -1))
 
     def feed_forward(self, rows: Rows) -> Rows:
-        """The two affine maps around twice ``gelu_new``, computed in place."""
+        """The two affine maps around ``gelu_new``, which is computed in place."""
         inner = self.feed_forward_in(rows)
         gate = inner * inner
-        gate *= _GELU_SCALE * 0.044715
-        gate += _GELU_SCALE
+        gate += _GELU_SLOPE
         gate *= inner
         np.tanh(gate, out=gate)
         gate += 1
@@ -195,11 +209,12 @@ class _Source:
     arrays: Mapping[str, Rows]
 
     def affine(self, name: str) -> tuple[Rows, Rows]:
-        return self.arrays[f"{name}.weight"], self.arrays[f"{name}.bias"]
+        weight, bias = (self.arrays[f"{name}.{part}"] for part in ("weight", "bias"))
+        return weight.astype(np.float64), bias.astype(np.float64)
 
     def queries_keys_values(self, prefix: str, num_heads: int) -> PanelMap:
         """Attention's map, with the scale of the scores in the queries' part."""
-        weight, bias = (part.astype(np.float64) for part in self.affine(f"{prefix}.attn.c_attn"))
+        weight, bias = self.affine(f"{prefix}.attn.c_attn")
         width = len(weight)
         scale = np.ones(3 * width)
         scale[:width] = (width // num_heads) ** -0.5
@@ -207,14 +222,14 @@ class _Source:
 
     def after_norm(self, name: str, weight: Rows, bias: Rows | float = 0.0) -> PanelMap:
         """A map of what a layer norm gives, as a map of what :func:`_normalise` gives."""
-        scale, offset = (part.astype(np.float64) for part in self.affine(name))
+        scale, offset = self.affine(name)
         width, dtype = len(scale), self.arrays[f"{name}.weight"].dtype
         folded = math.sqrt(width) * scale[:, None] * weight
         return PanelMap(folded.astype(dtype), (offset @ weight + bias).astype(dtype))
 
     def onto_stream(self, name: str, factor: float) -> PanelMap:
         """A map whose outputs have no mean."""
-        weight, bias = self.affine(name)
+        weight, bias = (self.arrays[f"{name}.{part}"] for part in ("weight", "bias"))
         return PanelMap(_centred(weight, factor), _centred(bias))
 
 
@@ -226,6 +241,9 @@ def _centred(rows: Rows, factor: float = 1.0) -> Rows:
 
 def _normalise(rows: Rows, eps: float) -> Rows:
     """Rows without a mean over the root of their sum of squares."""
+    if len(rows) == 1:  # a number costs less than an array of one
+        row = rows[0]
+        return rows * (1 / math.sqrt(row.dot(row) + eps))
     squares = np.add.reduce(rows * rows, axis=-1, keepdims=True)
     squares += eps
     return rows / np.sqrt(squares, out=squares)

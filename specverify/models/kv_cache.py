@@ -6,6 +6,7 @@ much of it counts, and the next tokens overwrite the rest.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -129,11 +130,11 @@ class KVCache:
     def _check(self, batch_size: int, count: int) -> tuple[int, int]:
         if batch_size != len(self.lengths):
             raise InvalidInputError("tokens", f"{batch_size} rows for {len(self.lengths)} cached")
-        if (self.lengths > self._stored).any() or (self.lengths < 0).any():
-            raise InvalidInputError(
-                "cache", f"lengths {self.lengths.tolist()} of the stored {self._stored.tolist()}"
-            )
-        shortest, longest = int(self.lengths.min()), int(self.lengths.max())
+        # Lists: a few rows are compared in less time than one call of numpy takes.
+        lengths, stored = self.lengths.tolist(), self._stored.tolist()
+        shortest, longest = min(lengths), max(lengths)
+        if shortest < 0 or any(map(operator.gt, lengths, stored)):
+            raise InvalidInputError("cache", f"lengths {lengths} of the stored {stored}")
         if longest + count > self._max_length:
             raise InvalidInputError(
                 "tokens", f"{count} after {longest} are more than the model's {self._max_length}"

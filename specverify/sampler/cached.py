@@ -113,7 +113,7 @@ def decode_plain_cached(
     text = Text(target, prompt, max_new_tokens, eos_token_id)
     next_uniform = host_uniforms(generator)
     while text.remaining:
-        law = reader.laws(text.tokens, 1)[0]
+        law = reader.laws(reader.unread(text), 1)[0]
         text.take([pick_token(law, next_uniform())])
     return text.completion()
 
@@ -125,14 +125,22 @@ class _Reader:
         self.model, self.sampling = model, sampling
         self.cache = model.new_cache()
 
-    def laws(self, tokens: Sequence[int], n: int) -> FloatArray:
-        """Laws of what follows each of the last ``n`` tokens, ``(n, vocab)``; reads what is new."""
-        fresh = np.asarray([tokens[int(self.cache.lengths[0]) :]], dtype=np.int64)
-        return laws_on_host(self.model.forward(fresh, self.cache)[0, -n:], self.sampling)
+    def unread(self, text: Text) -> list[int]:
+        """Tokens of the text that the cache does not hold."""
+        return text.tokens[int(self.cache.lengths[0]) :]
+
+    def laws(self, fresh: Sequence[int], n: int) -> FloatArray:
+        """Read tokens; laws of what follows each of the last ``n``, shape ``(n, vocab)``."""
+        logits = self.model.forward(np.asarray([fresh], dtype=np.int64), self.cache)
+        # Most passes read no more than they score, and a tensor's slice costs as much as a draw.
+        scored = logits if len(fresh) == n else logits[:, -n:]
+        laws: FloatArray = laws_on_host(scored, self.sampling)[0]
+        return laws
 
     def roll_back(self, length: int) -> None:
         """Forget everything beyond the first ``length`` tokens."""
-        self.cache.lengths[:] = np.minimum(self.cache.lengths, length)
+        if self.cache.lengths[0] > length:
+            self.cache.lengths[0] = length
 
 
 def _block(
@@ -145,8 +153,8 @@ def _block(
 ) -> BlockTrace:
     """Draft, verify, take what is emitted, and roll both caches back to what was accepted."""
     target, draft = readers
-    proposed, draft_laws = _propose(draft, text.tokens, wanted, next_uniform)
-    laws = target.laws(text.tokens + proposed, wanted + 1)
+    proposed, draft_laws = _propose(draft, text, wanted, next_uniform)
+    laws = target.laws(target.unread(text) + proposed, wanted + 1)
     n_accepted, token = verified(laws, draft_laws, proposed, next_uniform)
     read = len(text.tokens) + n_accepted
     target.roll_back(read)
@@ -162,12 +170,14 @@ def _block(
 
 
 def _propose(
-    reader: _Reader, tokens: Sequence[int], n: int, next_uniform: Uniforms
+    reader: _Reader, text: Text, n: int, next_uniform: Uniforms
 ) -> tuple[list[int], FloatArray]:
     proposed: list[int] = []
     laws = []
-    for _ in range(n):
-        law = reader.laws([*tokens, *proposed], 1)[0]
-        proposed.append(pick_token(law, next_uniform()))
+    fresh = reader.unread(text)
+    while len(proposed) < n:
+        law = reader.laws(fresh, 1)
+        fresh = [pick_token(law[0], next_uniform())]
+        proposed += fresh
         laws.append(law)
-    return proposed, np.stack(laws) if laws else np.empty((0, reader.model.vocab_size))
+    return proposed, np.concatenate(laws) if laws else np.empty((0, reader.model.vocab_size))

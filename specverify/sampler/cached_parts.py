@@ -13,6 +13,7 @@ from specverify._arrays import FloatArray, is_torch, to_numpy
 from specverify.distributions import acceptance_rate
 from specverify.errors import InvalidInputError
 from specverify.sampler.draws import Generator, pick_token
+from specverify.sampler.long_rows import excess
 from specverify.sampler.protocols import CachedModel
 from specverify.sampler.verify import accepted_prefix
 from specverify.warping import SamplingParams, warp_logits
@@ -98,7 +99,7 @@ def laws_on_host(logits: Any, sampling: SamplingParams) -> FloatArray:
     """What :func:`specverify.warping.warp_logits` gives, in numpy and cheaper per token.
 
     Args:
-        logits: Scores, numpy or torch, shape ``(n, vocab)``.
+        logits: Scores, numpy or torch, shape ``(..., vocab)``.
         sampling: Temperature and filters.
 
     Raises:
@@ -127,8 +128,8 @@ def verified(
     weights: FloatArray = target_laws[n_accepted]
     if n_accepted < len(proposed):
         # Weights need no common divisor. Without an excess a rejection is a matter of rounding.
-        excess = np.maximum(weights - draft_laws[n_accepted], 0)
-        weights = excess if excess.any() else weights
+        surplus = excess(weights, draft_laws[n_accepted])
+        weights = surplus if surplus.any() else weights
     return n_accepted, pick_token(weights, next_uniform())
 
 
@@ -151,14 +152,16 @@ def host_uniforms(generator: Generator) -> Uniforms:
 
 
 def _softmax(logits: NDArray[Any]) -> FloatArray | None:
-    """The model's own laws; None where a total is not finite or the dtype too narrow."""
+    """The model's own laws; None where a row's top is not finite or the dtype too narrow."""
     if logits.dtype.itemsize < 4:
         return None
-    with np.errstate(invalid="ignore"):
-        laws: FloatArray = np.exp(logits - np.maximum.reduce(logits, axis=-1, keepdims=True))
-    total = np.add.reduce(laws, axis=-1, keepdims=True)
-    laws /= total
-    return laws if math.isfinite(total.sum()) else None
+    highest = np.maximum.reduce(logits, axis=-1, keepdims=True)
+    if not math.isfinite(np.add.reduce(highest, axis=None)):
+        return None
+    laws: FloatArray = logits - highest
+    np.exp(laws, out=laws)
+    laws /= np.add.reduce(laws, axis=-1, keepdims=True)
+    return laws
 
 
 def _on_host(logits: Any) -> NDArray[Any]:

@@ -74,10 +74,13 @@ def pick_token(probs: FloatArray, uniform: float) -> int:
         probs: Nonnegative weights with a positive sum, numpy, shape ``(vocab,)``.
         uniform: A number in [0, 1).
     """
-    cumulative = np.cumsum(probs, dtype=np.float64)
+    cumulative = np.add.accumulate(probs, dtype=np.float64)
     total = cumulative[-1]
-    below = cumulative.searchsorted(uniform * total, side="right")
-    return int(min(below, cumulative.searchsorted(total, side="left")))
+    goal = uniform * total
+    if goal < total:
+        return int(cumulative.searchsorted(goal, side="right"))
+    # A uniform next to one can round up to the total: stop at the last token that has mass.
+    return int(cumulative.searchsorted(total, side="left"))
 
 
 def uniforms(like: Array, shape: tuple[int, ...], generator: Generator = None) -> Array:

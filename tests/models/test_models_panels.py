@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from specverify.models.panels import PanelMap
+from specverify.models.panels import PanelMap, side_by_side
 
 
 # 4,000 inputs make panels of 8 columns, 192 panels of 64; 1, 70 and 129 columns leave a gap.
@@ -39,3 +39,19 @@ def test_is_a_copy() -> None:
     weight += 1
     bias += 1
     np.testing.assert_array_equal(affine(np.ones((1, 2))), [[2, 2, 2]])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_maps_stay_what_they_are_side_by_side(dtype) -> None:
+    rng = np.random.default_rng(1)
+    maps = [
+        PanelMap(rng.normal(size=shape).astype(dtype), np.ones(shape[1], dtype))
+        for shape in ((3, 70), (192, 129), (1, 1))
+    ]
+    given = [rng.normal(size=(4, inputs)).astype(dtype) for inputs in (3, 192, 1)]
+    before = [each(rows) for each, rows in zip(maps, given, strict=True)]
+    side_by_side(maps)
+    for each, rows, expected in zip(maps, given, before, strict=True):
+        assert each._panels.ctypes.data % 64 == 0
+        np.testing.assert_allclose(each(rows), expected, rtol=0, atol=1e-4)
+    assert len({id(each._panels.base) for each in maps}) == 1
