@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import selectors
 import signal
-import subprocess
 import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,6 +18,7 @@ import msgspec
 
 from specverify.audit.config import AuditConfig
 from specverify.audit.forms import Form
+from specverify.audit.launching import Launcher, kill, launcher
 from specverify.audit.observer import FlightRecorder, InlineWatch
 from specverify.audit.randomness import global_generators_kept
 from specverify.audit.tally import Tally
@@ -46,8 +46,12 @@ class Executor(Protocol):
     form: Form
     target: dict[str, Any]
 
-    def run(self, tasks: Sequence[Task]) -> Generator[tuple[Task, Tally], None, None]:
-        """Run tasks; results come as they are ready. Closing the iterator abandons the rest."""
+    def run(self, tasks: deque[Task]) -> Generator[tuple[Task, Tally], None, None]:
+        """Run tasks; results come as they are ready. Closing the iterator abandons the rest.
+
+        Args:
+            tasks: Taken from the left as they are begun; may grow as long as results are read.
+        """
 
     def close(self) -> None:
         """Let go of processes and files."""
@@ -71,9 +75,10 @@ class InlineExecutor:
         patience = GENERATE_PATIENCE if found.form is Form.GENERATE else 1.0
         self._bench = Bench(found, InlineWatch(patience * config.time_limit), seed)
 
-    def run(self, tasks: Sequence[Task]) -> Generator[tuple[Task, Tally], None, None]:
+    def run(self, tasks: deque[Task]) -> Generator[tuple[Task, Tally], None, None]:
         """Run tasks one after the other."""
-        for task in tasks:
+        while tasks:
+            task = tasks.popleft()
             with global_generators_kept():
                 tally = self._bench.run(task)
             yield task, tally
@@ -85,8 +90,9 @@ class InlineExecutor:
 class _Worker:
     """One process, with the notes of its calls."""
 
-    def __init__(self, setup: Setup, folder: Path, number: int) -> None:
+    def __init__(self, setup: Setup, folder: Path, number: int, launcher: Launcher) -> None:
         self._setup, self._folder, self._number = setup, folder, number
+        self._launcher = launcher
         self.start()
 
     def start(self) -> None:
@@ -94,18 +100,15 @@ class _Worker:
         recorder = self._folder / f"calls-{self._number}"
         self.recorder = FlightRecorder(recorder, create=True)
         self._errors = (self._folder / f"stderr-{self._number}").open("w+b")
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "specverify.audit.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            start_new_session=True,
-        )
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self._in, self.out = self.process.stdin.fileno(), self.process.stdout.fileno()
+        source, self._in = os.pipe()
+        self.out, sink = os.pipe()
+        self.process = self._launcher.start(source, sink, self._errors.fileno())
+        # The other ends are the process's alone, so that its end is seen here and ours there.
+        os.close(source)
+        os.close(sink)
         self.task: Task | None = None
         self.ended = False
+        self._code: int | None = None
         self._seen, self._since = -1, time.monotonic()
         write_frame(self._in, msgspec.msgpack.encode(_with_recorder(self._setup, recorder)))
 
@@ -121,6 +124,12 @@ class _Worker:
             self._seen, self._since = self.recorder.begun, time.monotonic()
         return time.monotonic() - self._since if self.recorder.in_flight else 0.0
 
+    def wait(self) -> int:
+        """Wait for its end; the exit code, or minus the number of the signal that ended it."""
+        if self._code is None:
+            self._code = self.process.wait()
+        return self._code
+
     def last_words(self) -> str:
         """Last line that the process wrote to standard error."""
         self._errors.seek(0)
@@ -129,13 +138,15 @@ class _Worker:
 
     def end(self) -> None:
         """Kill the process and whatever it started."""
+        if self.ended:
+            return
         self.ended = True
-        if self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-        for stream in (self.process.stdin, self.process.stdout, self._errors):
-            if stream is not None:
-                stream.close()
+        if self._code is None:
+            kill(self.process)
+            self.wait()
+        os.close(self._in)
+        os.close(self.out)
+        self._errors.close()
 
 
 class ProcessExecutor:
@@ -163,11 +174,14 @@ class ProcessExecutor:
             sys_path=sys.path,
         )
         self._workers: list[_Worker] = []
+        self._launcher = launcher(target, config.workers)
         try:
             for number in range(config.workers):
-                self._workers.append(_Worker(setup, Path(self._folder.name), number))
+                folder = Path(self._folder.name)
+                self._workers.append(_Worker(setup, folder, number, self._launcher))
             # What samples and judges takes as long to import as the workers take to load.
             import_module("specverify.audit.record")
+            import_module("specverify.audit.session")
             readies = [self._await_ready(worker) for worker in self._workers]
         except BaseException:
             self.close()
@@ -177,15 +191,12 @@ class ProcessExecutor:
             self._limit *= GENERATE_PATIENCE
         self.target = readies[0].target
 
-    def run(self, tasks: Sequence[Task]) -> Generator[tuple[Task, Tally], None, None]:
+    def run(self, tasks: deque[Task]) -> Generator[tuple[Task, Tally], None, None]:
         """Run tasks on whichever worker is free; an abnormal end is an error in the tally."""
-        waiting = deque(tasks)
         with selectors.DefaultSelector() as selector:
             for worker in self._workers:
                 selector.register(worker.out, selectors.EVENT_READ, worker)
-                if waiting and worker.task is None:
-                    worker.give(waiting.popleft())
-            while any(worker.task for worker in self._workers):
+            while self._busy(tasks):
                 ready = [key.data for key, _ in selector.select(_POLL)]
                 for worker in self._workers:
                     task, tally = worker.task, self._collect(worker, worker in ready)
@@ -195,16 +206,24 @@ class ProcessExecutor:
                     if worker.ended and task.exact:
                         self._replace(worker, selector)
                     if tally.error is not None:
-                        waiting.clear()  # nothing after it counts
-                    if waiting:
-                        worker.give(waiting.popleft())
+                        tasks.clear()  # nothing after it counts
+                    elif tasks:
+                        worker.give(tasks.popleft())
                     yield task, tally
+
+    def _busy(self, tasks: deque[Task]) -> bool:
+        """Give tasks to idle workers; whether any has one."""
+        for worker in self._workers:
+            if tasks and worker.task is None:
+                worker.give(tasks.popleft())
+        return any(worker.task for worker in self._workers)
 
     def close(self) -> None:
         """Kill the workers and remove their files."""
         for worker in self._workers:
             worker.end()
         self._workers.clear()
+        self._launcher.close()
         self._folder.cleanup()
 
     def _collect(self, worker: _Worker, ready: bool) -> Tally | None:
@@ -219,7 +238,7 @@ class ProcessExecutor:
         return None
 
     def _death(self, worker: _Worker) -> Tally:
-        code = worker.process.wait()
+        code = worker.wait()
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
         words = worker.last_words()
         text = f"its process ended with {how}" + (f": {words}" if words else "")
@@ -255,7 +274,7 @@ class ProcessExecutor:
                 raise UnknownTargetError("target", f"did not load within {_LOAD_LIMIT:g} s")
         frame = read_frame(worker.out)
         if frame is None:
-            worker.process.wait()
+            worker.wait()
             words = worker.last_words()
             raise UnknownTargetError("target", f"loading it ended the process: {words}")
         if frame[:1] == b"!":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 
@@ -40,14 +41,17 @@ def in_order(
 
     Args:
         executor: Runs what is not on record.
-        tasks: The shards.
+        tasks: The shards; whoever reads may append more, which are begun before those that wait.
         record: Where finished ones are kept.
         clock: Seconds of sampling so far.
     """
-    missing = [task for task in tasks if record.find(task) is None]
+    missing, seen = deque[Task](), 0
     early: dict[Task, Finished] = {}
     with closing(executor.run(missing)) as arriving:
-        for task in tasks:
+        for task in tasks:  # a list that grows meanwhile is read to its new end
+            more = [one for one in tasks[seen:] if record.find(one) is None]
+            missing.extendleft(reversed(more))
+            seen = len(tasks)
             known = record.find(task)
             if known is not None:
                 yield Finished(task, Tally.decode(known.tally), known.arrived)

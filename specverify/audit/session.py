@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
+from functools import cached_property
 
 from msgspec.structs import replace
 
@@ -62,8 +63,6 @@ class Session:
         self._executor, self._tell = executor, tell
         chosen = _chosen(executor, config)
         self.scenarios = {scenario.name: scenario for scenario in chosen}
-        self.plan: Plan = make_plan(chosen, config, seed)
-        self._watch = Watch(self.plan, self.scenarios)
         self.record: Record = Unrecorded() if record is None else record
         self.tallies: dict[str, Tally] = {}
         self.status = RunStatus.COMPLETE
@@ -75,6 +74,15 @@ class Session:
         self._spent = max((done.arrived for done in self.record.found), default=0.0)
         self._clock = time.monotonic()
         self._calls = 0
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The looks; worked out while the workers trace."""
+        return make_plan(list(self.scenarios.values()), self.config, self.seed)
+
+    @cached_property
+    def _watch(self) -> Watch:
+        return Watch(self.plan, self.scenarios)
 
     def sample(self) -> None:
         """Sample look after look; an interruption keeps everything sampled before it."""
@@ -119,24 +127,31 @@ class Session:
     def _trace(self) -> list[str]:
         """Trace what can be traced; the scenarios whose law needs samples yet."""
         for tasks in exact_batches(self.scenarios.values(), self.config):
-            self._run_shards(tasks, 0, "trace")
-            names = [task.scenario for task in tasks if task.scenario in self.tallies]
-            failed = [name for name in names if Verdict.FAIL in self._law_verdicts(name)]
-            if failed:
-                self._run_shards([search_task(failed[0])], 0, "trace")
-                self.stopped = self.stopped or "failed"
+            self._trace_batch(tasks)
             if self.stopped:
                 return []
         if self.config.mode == "exact":
             return []
         return [name for name in self.scenarios if not settled(self.tallies.get(name))]
 
+    def _trace_batch(self, tasks: list[Task]) -> None:
+        """Trace scenarios; the smallest case of the first that fails is looked for beside them."""
+        failed = False
+        for name in self._finished(tasks, 0, "trace"):
+            wrong = Verdict.FAIL in self._law_verdicts(name)
+            if wrong and not failed:
+                tasks.append(search_task(name))
+            failed = failed or wrong
+        if failed:
+            self.stopped = self.stopped or "failed"
+
     def _sample_looks(self) -> None:
         names = self._trace()
         for look in range(LOOKS):
             if not names:
                 return
-            self._run_shards(self.plan.tasks(names, look), look, "sample")
+            for _ in self._finished(self.plan.tasks(names, look), look, "sample"):
+                pass
             if self.stopped:
                 return
             laws = {name: self._law_verdicts(name) for name in names}
@@ -161,7 +176,8 @@ class Session:
         checks = apply_declarations(self._judge(name), self.config)
         return {check.verdict for check in checks if check.family is Family.LAW}
 
-    def _run_shards(self, tasks: Sequence[Task], look: int, stage: str) -> None:
+    def _finished(self, tasks: Sequence[Task], look: int, stage: str) -> Iterator[str]:
+        """Run shards and count them; the scenario of each, unless it is the last that counts."""
         total, done = sum(task.n for task in tasks), 0
         with closing(in_order(self._executor, tasks, self.record, self._elapsed)) as shards:
             for finished in shards:
@@ -172,6 +188,7 @@ class Session:
                 self.stopped = self._reason_to_stop(finished)
                 if self.stopped:
                     return
+                yield name
 
     def _count(self, finished: Finished, look: int) -> None:
         name = finished.task.scenario

@@ -15,7 +15,7 @@ from specverify.bugs.batches import StagedBatch, batch_law
 from specverify.bugs.draws import Draws, enumerate_draws
 from specverify.bugs.loops import StagedDecoder
 from specverify.bugs.scenes import Scene, rows_scene
-from specverify.bugs.staged import Rows, StagedVerifier
+from specverify.bugs.staged import Rows, StagedVerifier, remembering
 from specverify.errors import InvalidInputError
 from specverify.sampler.trace import BlockTrace
 from specverify.theory.completion_law import completion_law, completion_law_with_eos
@@ -178,7 +178,7 @@ def samples_to_detect(bug: Bug, scene: Scene, *, level: float = 1e-6) -> float:
 def _block_on(
     verifier: StagedVerifier, scene: Scene, *, complete: bool
 ) -> dict[tuple[int, ...], float]:
-    request = scene.request()
+    request, verifier = scene.request(), remembering(verifier)
 
     def run(draws: Draws) -> tuple[int, ...]:
         context = request.prompt

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, NamedTuple, TypeAlias
 
@@ -21,6 +21,7 @@ __all__ = [
     "Rows",
     "StagedVerifier",
     "normalised",
+    "remembering",
     "replaced",
     "standard_bonus",
 ]
@@ -262,3 +263,33 @@ def replaced(rows: Rows, change: Callable[[FloatArray], FloatArray]) -> Rows:
 
 STANDARD = StagedVerifier()
 """The rule of the paper."""
+
+
+def remembering(verifier: StagedVerifier) -> StagedVerifier:
+    """The verifier, whose stages work out what they were asked before only once.
+
+    Enumerating its law asks the same of them on every path.
+    """
+    bonus = None if verifier.bonus is None else _remembered(verifier.bonus)
+    return replace(
+        verifier,
+        view=_remembered(verifier.view),
+        accept=_remembered(verifier.accept),
+        residual=_remembered(verifier.residual),
+        residual_view=_remembered(verifier.residual_view),
+        bonus=bonus,
+    )
+
+
+def _remembered(stage: Callable[..., Any]) -> Callable[..., Any]:
+    known: dict[tuple[bytes, ...], Any] = {}
+
+    def remembered(*arguments: Any) -> Any:
+        # A stage is given rows, or arrays of one shape.
+        arrays = (part for one in arguments for part in (one if isinstance(one, Rows) else (one,)))
+        key = tuple(array.tobytes() for array in arrays)
+        if key not in known:
+            known[key] = stage(*arguments)
+        return known[key]
+
+    return remembered

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Generator, Sequence
+from collections import deque
+from collections.abc import Generator
 from pathlib import Path
 
 import msgspec
@@ -200,7 +201,7 @@ class Shuffled:
         self.form, self.target = inner.form, inner.target
         self._inner, self._rng = inner, np.random.default_rng(shuffle_seed)
 
-    def run(self, tasks: Sequence[Task]) -> Generator[tuple[Task, Tally], None, None]:
+    def run(self, tasks: deque[Task]) -> Generator[tuple[Task, Tally], None, None]:
         ready: list[tuple[Task, Tally]] = []
         for item in self._inner.run(tasks):
             ready.append(item)
@@ -241,7 +242,7 @@ def test_counting_shards_as_they_come_would_depend_on_it(monkeypatch) -> None:
     """The negative control of the test above."""
 
     def as_they_come(executor, tasks, record, clock) -> Generator[Finished, None, None]:
-        for task, tally in executor.run(tasks):
+        for task, tally in executor.run(deque(tasks)):
             yield Finished(task, tally, clock())
 
     monkeypatch.setattr(session_module, "in_order", as_they_come)
@@ -257,7 +258,7 @@ def test_shards_are_recorded_early_and_counted_in_order(tmp_path: Path) -> None:
     given = {3: tally_of(3), 1: broken, 0: tally_of(0)}
 
     class Fixed:
-        def run(self, wanted: Sequence[Task]) -> Generator[tuple[Task, Tally], None, None]:
+        def run(self, wanted: deque[Task]) -> Generator[tuple[Task, Tally], None, None]:
             assert [task.shard for task in wanted] == [0, 1, 3]
             yield from ((tasks[shard], tally) for shard, tally in given.items())
 
@@ -273,6 +274,27 @@ def test_shards_are_recorded_early_and_counted_in_order(tmp_path: Path) -> None:
     ledger.close()
     # The shard that ended in an error is not on record: taking the audit up tries it again.
     assert [shard.shard for shard in reopened(ledger.path)] == [2, 3, 0]
+
+
+def test_what_is_appended_is_begun_next_and_counted_last(tmp_path: Path) -> None:
+    tasks = [Task(scenario="a", shard=shard, n=10) for shard in range(3)]
+    begun: list[int] = []
+
+    class One:
+        def run(self, wanted: deque[Task]) -> Generator[tuple[Task, Tally], None, None]:
+            while wanted:
+                task = wanted.popleft()
+                begun.append(task.shard)
+                yield task, tally_of(task.shard)
+
+    ledger = Ledger(tmp_path / "ledger", HEADER)
+    counted = []
+    for finished in in_order(One(), tasks, ledger, lambda: 7.0):  # type: ignore[arg-type]
+        counted.append(finished.task.shard)
+        if len(tasks) == 3:
+            tasks.append(Task(scenario="a", shard=9, n=10))
+    ledger.close()
+    assert (begun, counted) == ([0, 9, 1, 2], [0, 1, 2, 9])
 
 
 @pytest.mark.parametrize("name", ["correct", "resample_from_target"])

@@ -109,7 +109,7 @@ def test_misbehaviour_is_a_verdict_with_its_input(small_audit, function) -> None
 
 
 def _audit_here(name: str, **settings) -> object:
-    config = AuditConfig(framework="numpy", gammas=(3,), tv=0.1, workers=1, **settings)
+    config = AuditConfig(framework="numpy", gammas=(3,), tv=0.1, **settings)
     return audit(f"{HERE}:{name}", config=config)
 
 
@@ -121,8 +121,10 @@ def _audit_here(name: str, **settings) -> object:
         ("hungry", "MemoryError", {"memory_limit": 2**30}),
     ],
 )
-def test_a_worker_may_die_without_harm(name, text, settings) -> None:
-    check = _error(_audit_here(name, **settings))
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_worker_may_die_without_harm(name, text, settings, workers) -> None:
+    """A single one is a process of its own; several are forked from a nursery."""
+    check = _error(_audit_here(name, workers=workers, **settings))
     assert text in check.message
     assert len(check.case["draft_tokens"]) == 3
 

@@ -18,7 +18,7 @@ from specverify.bugs.laws import (
     target_law,
 )
 from specverify.bugs.scenes import SCENES, rows_scene
-from specverify.bugs.staged import STANDARD, StagedVerifier
+from specverify.bugs.staged import STANDARD, StagedVerifier, remembering
 from specverify.distributions import total_variation
 from specverify.errors import InvalidInputError
 from specverify.theory.block_law import block_law as standard_block_law
@@ -185,3 +185,20 @@ def test_refusals() -> None:
         samples_to_detect(ZOO["abs_residual"], SCENES["P1"], level=0)
     with pytest.raises(InvalidInputError, match="all_counters_zero"):
         emitted_law(ZOO["all_counters_zero"], SCENES["P1"])
+
+
+def test_a_remembering_verifier_asks_its_stages_once_for_the_same_rows() -> None:
+    asked: list[np.ndarray] = []
+
+    def accept(target: np.ndarray, draft: np.ndarray) -> np.ndarray:
+        asked.append(target)
+        return np.minimum(1.0, target / draft)
+
+    verifier = remembering(StagedVerifier(accept=accept))
+    rng = np.random.default_rng(3)
+    target, draft = rng.dirichlet(np.ones(4), size=3), rng.dirichlet(np.ones(4), size=2)
+    law = block_law(verifier, target, draft)
+    assert len(asked) == 1
+    assert law == block_law(StagedVerifier(), target, draft)
+    assert block_law(verifier, target[::-1], draft) != law
+    assert len(asked) == 2

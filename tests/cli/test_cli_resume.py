@@ -79,12 +79,16 @@ def wait_for_growth(process: subprocess.Popen[str], path: Path, more: int) -> No
 
 
 def workers_of(process: subprocess.Popen[str]) -> list[int]:
-    """Handles of a process's children, which stay valid when the process is gone."""
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    """Handles of a process's children and theirs, which stay valid when the process is gone."""
+    return [os.pidfd_open(pid) for pid in descendants(process.pid)]
+
+
+def descendants(pid: int) -> list[int]:
     try:
-        return [os.pidfd_open(int(pid)) for pid in children.read_text().split()]
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     except (FileNotFoundError, ProcessLookupError):
         return []
+    return [found for child in map(int, children) for found in (child, *descendants(child))]
 
 
 def has_ended(handle: int) -> bool:
@@ -211,9 +215,14 @@ def test_without_a_folder_a_terminated_audit_resumes_too(tmp_path: Path, monkeyp
     assert list(runs.iterdir()) == []
 
 
+@pytest.mark.parametrize(("workers", "processes"), [(1, 1), (2, 3)])
 @pytest.mark.parametrize("loop", ["while True: pass", "re.match('(a+)+$', 40 * 'a' + 'b')"])
-def test_workers_that_hang_end_with_their_audit(tmp_path: Path, loop: str) -> None:
-    """The second one is compiled code that lets no other thread of its process run."""
+def test_workers_that_hang_end_with_their_audit(
+    tmp_path: Path, loop: str, workers: int, processes: int
+) -> None:
+    """The second loop is compiled code that lets no other thread of its process run; two workers
+    come from a third process.
+    """
     marker, file = tmp_path / "marker", tmp_path / "hanging.py"
     file.write_text(
         "import re\n"
@@ -223,9 +232,9 @@ def test_workers_that_hang_end_with_their_audit(tmp_path: Path, loop: str) -> No
         f"    {loop}\n"
     )
     arguments = [f"{file}:verify", "--framework", "numpy", *SMALL, "--time-limit", 600]
-    process = started(*arguments, "--out", tmp_path)
+    process = started(*arguments, "--workers", workers, "--out", tmp_path)
     wait_for_growth(process, marker, 1)
-    assert len(workers_of(process)) == 1
+    assert len(workers_of(process)) == processes
     assert killed(process)
 
 
