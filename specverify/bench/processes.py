@@ -6,14 +6,17 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 from specverify.bench.timing import Asked, Job, Measurement, Size, Spread, alternate
 
 __all__ = ["memory", "start_up", "verdicts"]
 
+_FORBIDS_BYTE_CODE = "PYTHONDONTWRITEBYTECODE"
 VERIFIERS = Path(__file__).with_name("verifiers.py")
 
 
@@ -115,9 +118,22 @@ def _processes_clock() -> float:
     return spent.children_user + spent.children_system
 
 
+@cache
+def _byte_code() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="specverify-bench-")
+
+
+def _environment() -> dict[str, str]:
+    """As usual; byte code, which every python keeps from its first run on, is kept in any case."""
+    kept = {name: value for name, value in os.environ.items() if name != _FORBIDS_BYTE_CODE}
+    return kept if kept == os.environ else kept | {"PYTHONPYCACHEPREFIX": _byte_code().name}
+
+
 def _process(command: list[str]) -> Job:
     def run() -> None:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, env=_environment()
+        )
         # 1 is a failing check and 3 an open verdict, which are results.
         if done.returncode not in (0, 1, 3):
             raise RuntimeError(f"{' '.join(command)}: {done.stderr}")
