@@ -21,6 +21,7 @@ __all__ = [
     "Overheard",
     "batch_rows",
     "library",
+    "mtp_layers",
     "quiet",
     "sampling_arguments",
     "seeded",
@@ -152,6 +153,28 @@ def seeded(seed: int) -> Iterator[None]:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield
+
+
+@contextmanager
+def mtp_layers(layers: Any) -> Iterator[None]:
+    """While entered, ``generate`` is given these layers for multi-token prediction.
+
+    By itself it reads them from the target's checkpoint in every call, after it has drawn random
+    numbers that they replace.
+
+    Args:
+        layers: The library's ``MtpModel``; None changes nothing.
+    """
+    if layers is None:
+        yield
+        return
+    kind = type(layers)
+    read = kind.__dict__["from_pretrained"]
+    kind.from_pretrained = staticmethod(lambda *_, **__: layers)
+    try:
+        yield
+    finally:
+        kind.from_pretrained = read
 
 
 @contextmanager

@@ -19,18 +19,14 @@ from specverify.adapters.transformers_calls import (
     Overheard,
     batch_rows,
     library,
+    mtp_layers,
     quiet,
     sampling_arguments,
     seeded,
 )
+from specverify.adapters.transformers_drafters import PREFILLED, SPECIAL, special_models
 from specverify.adapters.transformers_laws import GuidedLaw, Model, TranslatedLaw
-from specverify.adapters.transformers_models import (
-    RANDOM,
-    Models,
-    load_models,
-    multi_token_models,
-    translated,
-)
+from specverify.adapters.transformers_models import RANDOM, Models, load_models, translated
 from specverify.adapters.transformers_settings import Settings
 from specverify.audit.forms import Completions, EngineInfo, TargetLaw
 from specverify.errors import InvalidEmissionError, InvalidInputError
@@ -42,6 +38,10 @@ _PROMPTS = (1, 3, 12, 36)
 """Tokens of the prompts: short ones and long ones."""
 
 _PERIOD = 9
+
+_SMALLEST = {"other-tokenizer": (5, 1), "mtp": (2, 2)}
+"""Tokens and drafts of what is traced: of two common tokens a scrambled vocabulary may keep the
+order by chance; MTP layers draft beyond the end, too, which makes many paths."""
 
 
 @dataclass(eq=False)
@@ -82,8 +82,8 @@ class TransformersEngine(Settings):
             vocab_size=self._models.vocab_size,
             gamma=self.gamma if self.drafts and fixed else None,
             eos=self.eos,
-            prefill_emits=self.mode == "multi-token",
-            quick=self._models.name == TINY or self.mode == "multi-token",
+            prefill_emits=self.mode in PREFILLED,
+            quick=self._models.name == TINY or self.mode in SPECIAL,
             details=details | {"pair": self._models.name, "draft": self._models.draft_name},
         )
 
@@ -119,7 +119,7 @@ class TransformersEngine(Settings):
             seeded(seed),
             quiet(),
             Overheard(len(prompt)) as heard,
-            Calls(self.target) as passes,
+            Calls(self._models.deepest or self.target) as passes,
             Calls(drafter) as drafts,
         ):
             done = 0
@@ -135,10 +135,21 @@ class TransformersEngine(Settings):
         return Completions(
             tokens=tokens,
             accepted=(tokens >= 0).sum(axis=1) - counts[:, 0],
-            drafted=counts[:, 1] if self.drafts else None,
+            drafted=self._drafted(counts) if self.drafts else None,
             passes=counts[:, 0],
             handed=heard.handed(),
         )
+
+    def _drafted(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Tokens that were drafted, from passes and calls of what drafts, which the target may be.
+
+        Args:
+            counts: Both of each completion, shape ``(n, 2)``.
+        """
+        passes, calls = counts.T
+        own = passes if self.assistant is self.target else 0
+        drafted: NDArray[np.int64] = (calls - own) * self._models.drafts_a_call
+        return drafted
 
     def complete(
         self, prompt: Sequence[int], max_new_tokens: int, sampling: SamplingParams
@@ -162,8 +173,7 @@ class TransformersEngine(Settings):
             vocab_size: Tokens, at least 2; as many as show every difference by default.
             gamma: Drafted tokens of a pass.
         """
-        # Of two common tokens a scrambled vocabulary may keep the order by chance.
-        default = (5, 1) if self.mode == "other-tokenizer" else (3, 2)
+        default = _SMALLEST.get(self.mode, (3, 2))
         vocab_size, gamma = vocab_size or default[0], gamma or default[1]
         pair = f"{RANDOM}{vocab_size}"
         fewer = min(self.batch, 2)
@@ -178,7 +188,8 @@ class TransformersEngine(Settings):
         if self._models.codec is not None:
             return None
         rng, size = np.random.default_rng(0), self._models.vocab_size
-        return [np.resize(rng.integers(size, size=min(n, _PERIOD)), n).tolist() for n in _PROMPTS]
+        drawn = [np.resize(rng.integers(size, size=min(n, _PERIOD)), n) for n in _PROMPTS]
+        return [prompt.tolist() for prompt in drawn if len(prompt) >= self.shortest]
 
     def reference(self) -> TargetLaw:
         """The target's law, from our float64 evaluation of the same weights."""
@@ -219,20 +230,23 @@ class TransformersEngine(Settings):
         ids, mask = batch_rows(prompt, self.batch)
         arguments = sampling_arguments(replace(sampling, **self.filters), length)
         self._start_over()
-        texts = self.target.generate(ids, attention_mask=mask, **arguments, **self._more())
+        with mtp_layers(self.assistant if self.mode == "mtp" else None):
+            texts = self.target.generate(ids, attention_mask=mask, **arguments, **self._more())
         new = texts[:, ids.shape[1] :].tolist()
         return [self._checked(text, length) for text in new[: max(1, self.batch - 1)]]
 
     def _start_over(self) -> None:
         """A schedule writes into the draft's settings."""
-        settings = self.assistant.generation_config
+        settings = getattr(self.assistant, "generation_config", None)
+        if settings is None:  # what drafts a fixed number has none
+            return
         settings.num_assistant_tokens = self.gamma
         settings.num_assistant_tokens_schedule = self.schedule
         settings.assistant_confidence_threshold = float(self.threshold)
 
     def _more(self) -> dict[str, Any]:
-        more: dict[str, Any] = {}
-        if self.drafts:
+        more: dict[str, Any] = dict(self._models.arguments)
+        if self.mode in ("assistant", "other-tokenizer"):
             more["assistant_model"] = self.assistant
         if self._models.tokenizers is not None:
             more["tokenizer"], more["assistant_tokenizer"] = self._models.tokenizers
@@ -264,7 +278,9 @@ class TransformersEngine(Settings):
 
 
 def _models(engine: TransformersEngine) -> Models:
-    if engine.mode == "multi-token":
-        return multi_token_models(engine.pair, engine.dtype)
+    if engine.mode in SPECIAL:
+        return special_models(engine.mode, engine.pair, engine.gamma, engine.dtype)
     found = load_models(engine.pair, engine.draft, engine.dtype)
-    return translated(found, engine.vocabulary) if engine.mode == "other-tokenizer" else found
+    if engine.mode != "other-tokenizer":
+        return found
+    return translated(found, engine.vocabulary, prune=engine.temperature != 0)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -18,7 +19,15 @@ from specverify.models.transformers_model import TransformersModel
 if TYPE_CHECKING:
     from specverify.models.gpt import GPTModel
 
-__all__ = ["RANDOM", "VOCABULARIES", "Models", "load_models", "multi_token_models", "translated"]
+__all__ = [
+    "RANDOM",
+    "VOCABULARIES",
+    "Models",
+    "load_models",
+    "prepared",
+    "random_size",
+    "translated",
+]
 
 RANDOM = "random-"
 """``random-3``: a pair of random one-layer models of three tokens, small enough to be traced."""
@@ -31,8 +40,6 @@ _WIDTH, _HEADS, _LENGTH, _SPREAD = 8, 2, 64, 0.3
 _MISSING = 7
 """Every so many of the target's tokens is missing from another vocabulary."""
 _LETTER = 0x100
-_SCALE = 1.5
-_TOKENS = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,26 +51,32 @@ class Models:
         target: The target as transformers runs it.
         assistant: The draft as transformers runs it; None where nothing drafts.
         exact_target: The target in float64, ids to logits.
-        exact_draft: The draft in float64; None where its law is not a function of the text.
         vocab_size: Tokens of the target.
+        exact_draft: The draft in float64; None where its law is not a function of the text.
         draft_name: Of the draft, where it has one.
         codec: Text to ids, where the pair has a tokeniser.
         tokenizers: Target's and draft's tokenisers, where they differ.
         ids: The draft's id of each of the target's tokens, where they differ; -1 for none.
         unknown: The draft's id for such a token.
+        arguments: What ``generate`` must be told to draft so.
+        deepest: Module that runs in the target's own passes alone, where the draft is a part of it.
+        drafts_a_call: Tokens that a call of the draft drafts.
     """
 
     name: str
     target: Any
     assistant: Any
     exact_target: Model
-    exact_draft: Model | None
     vocab_size: int
+    exact_draft: Model | None = None
     draft_name: str | None = None
     codec: Any = None
     tokenizers: tuple[Any, Any] | None = None
     ids: tuple[int, ...] = ()
     unknown: int = 0
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    deepest: Any = None
+    drafts_a_call: int = 1
 
 
 def load_models(pair: Source | tuple[Source, Source], draft: Source | None, dtype: str) -> Models:
@@ -79,7 +92,7 @@ def load_models(pair: Source | tuple[Source, Source], draft: Source | None, dtyp
     exact = load_pair(source, draft=draft, dtype="float64")
     with quiet():
         loaded = [load(str(s), dtype=dtype) for s in (exact.target_source, exact.draft_source)]
-    target, assistant = (_prepared(model) for model in loaded)
+    target, assistant = (prepared(model) for model in loaded)
     return Models(
         name=str(pair) if isinstance(pair, str) else exact.name,
         target=target,
@@ -92,7 +105,7 @@ def load_models(pair: Source | tuple[Source, Source], draft: Source | None, dtyp
     )
 
 
-def translated(models: Models, vocabulary: str) -> Models:
+def translated(models: Models, vocabulary: str, *, prune: bool = True) -> Models:
     """The same pair, with a draft that has a vocabulary and a tokeniser of its own.
 
     Tokens are single characters. The draft's are the target's in reverse order, some left out; an
@@ -101,6 +114,7 @@ def translated(models: Models, vocabulary: str) -> Models:
     Args:
         models: The pair; its draft must be a GPT-2.
         vocabulary: One of :data:`VOCABULARIES`.
+        prune: Whether the library prunes the draft, as it does where it samples.
     """
     size = models.vocab_size
     names = [" ", *(chr(_LETTER + i) for i in range(1, size))]
@@ -112,7 +126,8 @@ def translated(models: Models, vocabulary: str) -> Models:
     tokenizers = _tokenizer(names, " "), _tokenizer(own, own[unknown])
     # A copy in float64, made before the library prunes what it is handed.
     exact_draft = TransformersModel(copy.deepcopy(assistant).double())
-    _prune(assistant, tokenizers, size)
+    if prune:
+        _prune(assistant, tokenizers, size)
     return Models(
         name=models.name,
         draft_name=models.draft_name,
@@ -127,39 +142,7 @@ def translated(models: Models, vocabulary: str) -> Models:
     )
 
 
-def multi_token_models(pair: Any, dtype: str) -> Models:
-    """A random Gemma 4 and a random Gemma 4 assistant, which drafts from the target's states.
-
-    Args:
-        pair: ``"random-3"`` for three tokens; anything else is for eight.
-        dtype: Dtype that transformers computes in.
-    """
-    made, vocab_size = library(), _random_size(pair) or _TOKENS
-    text = made.Gemma4TextConfig(**_gemma(vocab_size, shared=0))
-    drafting = made.Gemma4TextConfig(**_gemma(vocab_size, shared=2))
-    config = made.Gemma4AssistantConfig(
-        text_config=drafting, backbone_hidden_size=16, tie_word_embeddings=False
-    )
-    kind = getattr(torch, dtype)
-    target, assistant = (
-        _randomised(model, seed).to(kind)
-        for model, seed in zip(
-            (made.Gemma4ForCausalLM(text), made.Gemma4AssistantForCausalLM(config)),
-            _SEEDS,
-            strict=True,
-        )
-    )
-    return Models(
-        name=f"gemma4-random-{vocab_size}",
-        target=_prepared(target),
-        assistant=_prepared(assistant),
-        exact_target=TransformersModel(copy.deepcopy(target).double()),
-        exact_draft=None,
-        vocab_size=vocab_size,
-    )
-
-
-def _random_size(pair: Any) -> int | None:
+def random_size(pair: Any) -> int | None:
     """Tokens of a random pair; None for another one."""
     size = str(pair).removeprefix(RANDOM)
     if size == str(pair):
@@ -170,7 +153,7 @@ def _random_size(pair: Any) -> int | None:
 
 
 def _source(pair: Source) -> Source:
-    size = _random_size(pair)
+    size = random_size(pair)
     if size is None:
         return pair_source(pair)
     from specverify.models.corpus import default_cache_dir
@@ -195,7 +178,7 @@ def _random_gpt(vocab_size: int, seed: int) -> GPTModel:
     return model
 
 
-def _prepared(model: Any) -> Any:
+def prepared(model: Any) -> Any:
     """Ready to be driven: nothing ends a completion but its length, unless a request says so."""
     model.generation_config.eos_token_id = None
     model.generation_config.bos_token_id = None
@@ -237,42 +220,3 @@ def _tokenizer(names: list[str], unknown: str) -> Any:
     made.decoder = decoders.Fuse()
     fast = library().PreTrainedTokenizerFast
     return fast(tokenizer_object=made, clean_up_tokenization_spaces=False)
-
-
-def _gemma(vocab_size: int, *, shared: int) -> dict[str, Any]:
-    return {
-        "vocab_size": vocab_size,
-        "hidden_size": 16,
-        "intermediate_size": 16,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 2,
-        "num_key_value_heads": 1,
-        "head_dim": 8,
-        "global_head_dim": 8,
-        "max_position_embeddings": _LENGTH,
-        "sliding_window": _LENGTH,
-        "pad_token_id": 0,
-        "eos_token_id": None,
-        "bos_token_id": None,
-        "vocab_size_per_layer_input": 0,
-        "hidden_size_per_layer_input": 0,
-        "num_kv_shared_layers": shared,
-        "layer_types": ["sliding_attention", "full_attention"],
-        "tie_word_embeddings": False,
-    }
-
-
-def _randomised(model: Any, seed: int) -> Any:
-    """Weights whose laws are far from uniform and from each other."""
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.dim() == 1:
-                parameter.fill_(1.0)
-                continue
-            scale = parameter.shape[-1] ** -0.5
-            parameter.copy_(torch.randn(parameter.shape, generator=generator) * scale)
-        embedding = model.get_input_embeddings().weight
-        embedding.copy_(torch.randn(embedding.shape, generator=generator))
-        model.lm_head.weight.mul_(_SCALE)
-    return model

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
+from specverify.adapters.transformers_drafters import SPECIAL
 from specverify.adapters.transformers_models import VOCABULARIES
 from specverify.errors import InvalidInputError
 from specverify.models.pairs import SHIPPED, Source
@@ -12,9 +13,13 @@ from specverify.warping import SamplingParams
 
 __all__ = ["MODES", "SCHEDULES", "Settings"]
 
-MODES = ("assistant", "other-tokenizer", "multi-token", "prompt-lookup", "plain")
+MODES = ("assistant", "other-tokenizer", *SPECIAL, "prompt-lookup", "plain")
 """What drafts: a model with the target's vocabulary, one with its own, a Gemma 4 assistant that
-reads the target's states, n-grams of the text so far, nothing."""
+reads the target's states, the target's first layer, its layers for multi-token prediction, a block
+of masks that the target's states fill (DFlash), n-grams of the text so far, nothing."""
+
+_ADAPTIVE = ("assistant", "other-tokenizer", "early-exit")
+"""Modes whose number of drafts follows a schedule and a threshold."""
 
 SCHEDULES = ("constant", "heuristic", "heuristic_transient")
 """The library's names for how the number of drafts follows what was accepted."""
@@ -28,8 +33,8 @@ class Settings:
 
     Args:
         pair: ``"tiny"``, ``"random-3"`` (three tokens), or what
-            :func:`specverify.models.pairs.load_pair` takes. ``multi-token`` has models of its own,
-            of eight tokens, or of as many as ``"random-3"`` says.
+            :func:`specverify.models.pairs.load_pair` takes. The special drafters have models of
+            their own, of eight tokens, or of as many as ``"random-3"`` says.
         draft: Which draft; the pair's default one by default.
         mode: One of :data:`MODES`.
         gamma: Drafted tokens in a pass, at least 1.
@@ -45,6 +50,7 @@ class Settings:
         eos: Id that ends a completion.
         batch: Rows of a call, the last with a longer prompt; only where nothing drafts.
         vocabulary: The draft's, for ``other-tokenizer``: ``overlapping`` or ``subset``.
+        shortest: Fewest tokens of a prompt, at most 36: the shorter ones are left out.
 
     Raises:
         InvalidInputError: If a setting is out of its range or does not go with the mode.
@@ -67,18 +73,22 @@ class Settings:
     eos: int | None = None
     batch: int = 1
     vocabulary: str = "overlapping"
+    shortest: int = 1
 
     def __post_init__(self) -> None:
         self._check_ranges()
         self._check_names()
         if self.batch > 1 and self.mode != "plain":
             raise InvalidInputError("batch", f"only mode plain takes several rows, not {self.mode}")
+        if (self.schedule != SCHEDULES[0] or self.threshold) and self.mode not in _ADAPTIVE:
+            text = f"mode {self.mode} has neither schedule nor threshold"
+            raise InvalidInputError("mode", text)
         SamplingParams(**self.filters)
 
     @property
     def drafts(self) -> bool:
         """Whether a model drafts."""
-        return self.mode in ("assistant", "other-tokenizer", "multi-token")
+        return self.mode not in ("prompt-lookup", "plain")
 
     @property
     def filters(self) -> dict[str, Any]:
@@ -86,7 +96,7 @@ class Settings:
         return {name: v for name in _FILTERS if (v := getattr(self, name)) is not None}
 
     def _check_ranges(self) -> None:
-        for name in ("gamma", "batch"):
+        for name in ("gamma", "batch", "shortest"):
             if (value := getattr(self, name)) < 1:
                 raise InvalidInputError(name, f"must be at least 1, got {value}")
         if not 0 <= self.threshold < 1:
