@@ -90,7 +90,8 @@ def markdown(records: dict[str, dict[str, Any]]) -> str:
         "Tokens a pass: of the first scenario, beside what its laws make one expect. Accepted: the",
         "share of its drafts, by position where the accept decisions are seen. Where nothing is",
         "expected (-), efficiency says no more than that something was drafted. A failure is a",
-        "fault only where an audit under another seed failed the same checks.",
+        "fault only where an audit under another seed failed the same checks; error: an ordinary",
+        "call went wrong.",
         "",
         f"| {' | '.join(_HEAD)} |",
         f"|{'---|' * len(_HEAD)}",
@@ -111,15 +112,17 @@ def _cells(name: str, record: dict[str, Any]) -> list[str]:
     if "problem" in record:
         return [name, record["version"] or "-", "not run", *["-"] * 5, record["problem"], "-"]
     again = record.get("again")
+    misbehaved = record.get("contract") == "error"
     twice = "" if again is None else f" (again: {again['law']} and {again['efficiency']})"
-    found = "; ".join(finding["code"] for finding in record["findings"])
+    codes = ["misbehaved"] if misbehaved else []
+    found = "; ".join([*codes, *(finding["code"] for finding in record["findings"])])
     found = found or (record["headline"] if record["failing"] else "-")
     passes = next(iter(record["tokens_per_pass"].values()), None)
     accepted: list[float] = next(iter(record["accepted"].values()), [])
     return [
         name,
         record["version"],
-        record["law"],
+        "error" if misbehaved and record["law"] not in ("pass", "fail") else record["law"],
         _number(record["exact_tv"], ".1e"),
         _number(record["tv_bound"], ".4f"),
         record["efficiency"],

@@ -50,6 +50,20 @@ def test_failures_of_both_seeds_are_kept_and_told() -> None:
     assert "| 2.0000 (2.1000) | 0.75 0.50 |" in text
 
 
+def test_a_call_that_went_wrong_is_no_open_question() -> None:
+    cases = {"wrong": ("inconclusive", "error"), "open": ("inconclusive", "pass")}
+    cases["both"] = ("fail", "error")
+    records = {
+        name: record_of([]) | {"law": law, "contract": contract}
+        for name, (law, contract) in cases.items()
+    }
+    text = markdown(records)
+    assert "| wrong | 1 | error |" in text
+    assert "| open | 1 | inconclusive |" in text
+    assert "| both | 1 | fail |" in text
+    assert text.count("misbehaved; biased") == 2
+
+
 def record_of(failing: list) -> dict:  # type: ignore[type-arg]
     return {
         "version": "1",
