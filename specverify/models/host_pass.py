@@ -2,10 +2,7 @@
 
 One token through a layer of a small model is some thirty operations of a few microseconds each,
 and a torch call alone costs as much. numpy's calls are cheaper. What is fixed is folded into the
-weights beforehand; the numbers agree up to rounding.
-
-References:
-    Ashkboos et al. (2024), "SliceGPT", arXiv:2401.15024, section 3.1: layer norms without means.
+weights beforehand (:mod:`specverify.models.host_weights`); the numbers agree up to rounding.
 """
 
 from __future__ import annotations
@@ -20,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from specverify.errors import InvalidInputError
+from specverify.models.host_weights import GELU_SLOPE, FoldedWeights
 from specverify.models.panels import PanelMap, side_by_side
 
 __all__ = ["HostPass"]
@@ -29,20 +27,14 @@ __all__ = ["HostPass"]
 _MOST_WEIGHTS = 2**25
 # With more rows than this torch's products are as fast, and may run on several threads.
 _MOST_ROWS = 64
-# gelu_new(x) is z / (2 a) (1 + tanh(z^3 + b z)) in z = a x.
-_GELU_SCALE = math.sqrt(2 / math.pi)
-_GELU_UNIT = math.cbrt(0.044715 * _GELU_SCALE)
-_GELU_SLOPE = _GELU_SCALE / _GELU_UNIT
+# Added to the scores of queries in a row for keys at the same places: none sees a later one.
+_LATER = np.triu(np.full((_MOST_ROWS, _MOST_ROWS), -np.inf, np.float32), 1)
 
 Rows = NDArray[Any]
 
 
 class HostPass:
     """A model's weights, copied and arranged for numpy.
-
-    The residual stream is kept centred: means are taken out of the embeddings and of all maps that
-    end on it, so that a layer norm is a division by the root of the mean square. Its scale, its
-    offset and the factors of attention and ``gelu_new`` are part of the maps after it.
 
     Args:
         weights: Parameters by name, as :class:`~specverify.models.gpt.GPTModel` names them; later
@@ -60,12 +52,18 @@ class HostPass:
         num_heads: int,
         layer_norm_eps: float,
     ) -> None:
-        source = _Source({name: value.detach().numpy() for name, value in weights.items()})
-        self._tokens = _centred(source.arrays["wte.weight"])
-        self._positions = _centred(source.arrays["wpe.weight"])
-        self._layers = [_Layer.of(source, f"h.{i}", num_heads) for i in range(num_layers)]
-        self._head = source.after_norm("ln_f", source.arrays["wte.weight"].T)
-        side_by_side([*(each for layer in self._layers for each in layer.maps), self._head])
+        arrays = {name: value.detach().numpy() for name, value in weights.items()}
+        folded = FoldedWeights(arrays, num_heads)
+        self._tokens, self._positions = folded.token_embeddings, folded.position_embeddings
+        self._lookup = folded.lookup()
+        # Where the stream is read: by each layer's attention, and in the end by the head.
+        readers = [folded.attention_in(i) for i in range(num_layers)] + [folded.head()]
+        self._first, self._exits = readers[0], readers[1:]
+        self._layers = [_Layer.of(folded, i) for i in range(num_layers)]
+        used = [self._first] if self._lookup is None else []
+        for layer, leave in zip(self._layers, self._exits, strict=True):
+            used += [*layer.maps, leave]
+        side_by_side(used)
         self._eps = layer_norm_eps * self._tokens.shape[1]
 
     @staticmethod
@@ -100,11 +98,25 @@ class HostPass:
             raise InvalidInputError("tokens", f"ids must not be negative, got {ids.tolist()}")
         count = ids.shape[1]
         place = _Place.of(starts, count)
-        rows = self._tokens[tokens] + place.rows_of(self._positions)
-        for layer, heads in zip(self._layers, stored, strict=True):
-            rows += layer.attend(_normalise(rows, self._eps), heads, place)
-            rows += layer.feed_forward(_normalise(rows, self._eps))
-        return self._head(_normalise(rows, self._eps)).reshape(len(starts), count, -1)
+        rows = self._tokens.take(tokens, 0)
+        rows += place.rows_of(self._positions)
+        read = self._enter(rows, tokens, place)
+        for layer, leave, heads in zip(self._layers, self._exits, stored, strict=True):
+            rows += layer.attend(read, heads, place)
+            rows += layer.feed_forward(rows / _norms(rows, self._eps))
+            read = leave(rows / _norms(rows, self._eps))
+        return read.reshape(len(starts), count, -1)
+
+    def _enter(self, rows: Rows, tokens: NDArray[np.int64], place: _Place) -> Rows:
+        """The first layer's queries, keys and values."""
+        norms = _norms(rows, self._eps)
+        if self._lookup is None:
+            return self._first(rows / norms)
+        read = self._lookup.tokens.take(tokens, 0)
+        read += place.rows_of(self._lookup.positions)
+        read /= norms
+        read += self._lookup.bias
+        return read
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +127,8 @@ class _Place:
         slots: First and one past the last position of each row's tokens.
         stop: One past the last position of the longest row.
         bias: Added to scores: ``-inf`` at keys that a query must not see, else 0; shape
-            ``(batch, 1, time, stop)``; None where every query sees every key.
+            ``(batch, 1, time, stop)``, or ``(time, stop)`` where rows are equally long; None where
+            every query sees every key.
     """
 
     slots: Sequence[tuple[int, int]]
@@ -124,13 +137,15 @@ class _Place:
 
     @classmethod
     def of(cls, starts: Sequence[int], count: int) -> _Place:
-        stop = max(starts) + count
-        if count == 1 and min(starts) + 1 == stop:
-            return cls([(start, stop) for start in starts], stop, None)
-        queries = np.asarray(starts)[:, None, None, None] + np.arange(count)[:, None]
-        # A query sees keys up to its own position: this hides a shorter row's leftovers, too.
-        bias = np.where(np.arange(stop) > queries, np.float32(-np.inf), np.float32(0))
-        return cls([(start, start + count) for start in starts], stop, bias)
+        longest = max(starts)
+        slots, stop = [(start, start + count) for start in starts], longest + count
+        if count > _MOST_ROWS or min(starts) < longest:
+            return cls(slots, stop, _unequal(starts, count))
+        if count == 1:
+            return cls(slots, stop, None)
+        bias = np.zeros((count, stop), np.float32)
+        bias[:, longest:] = _LATER[:count, :count]
+        return cls(slots, stop, bias)
 
     def rows_of(self, positions: Rows) -> Rows:
         """Embeddings of the positions, one after the other."""
@@ -140,44 +155,41 @@ class _Place:
         return np.concatenate([positions[start:stop] for start, stop in self.slots])
 
 
+def _unequal(starts: Sequence[int], count: int) -> Rows:
+    """The bias of rows of any lengths."""
+    queries = np.asarray(starts)[:, None, None, None] + np.arange(count)[:, None]
+    # A query sees keys up to its own position: this hides a shorter row's leftovers, too.
+    later = np.arange(max(starts) + count) > queries
+    return np.where(later, np.float32(-np.inf), np.float32(0))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Layer:
-    """One block."""
+    """One block, but for the map into its attention."""
 
     num_heads: int
-    attention_in: PanelMap
     attention_out: PanelMap
     feed_forward_in: PanelMap
     feed_forward_out: PanelMap
 
     @classmethod
-    def of(cls, source: _Source, prefix: str, num_heads: int) -> _Layer:
+    def of(cls, folded: FoldedWeights, layer: int) -> _Layer:
         return cls(
-            num_heads=num_heads,
-            attention_in=source.queries_keys_values(prefix, num_heads),
-            attention_out=source.onto_stream(f"{prefix}.attn.c_proj", 1),
-            feed_forward_in=source.after_norm(
-                f"{prefix}.ln_2",
-                *(_GELU_UNIT * part for part in source.affine(f"{prefix}.mlp.c_fc")),
-            ),
-            feed_forward_out=source.onto_stream(f"{prefix}.mlp.c_proj", 0.5 / _GELU_UNIT),
+            num_heads=folded.num_heads,
+            attention_out=folded.attention_out(layer),
+            feed_forward_in=folded.feed_forward_in(layer),
+            feed_forward_out=folded.feed_forward_out(layer),
         )
 
     @property
     def maps(self) -> tuple[PanelMap, ...]:
         """In the order in which a pass reads them."""
-        return (
-            self.attention_in,
-            self.attention_out,
-            self.feed_forward_in,
-            self.feed_forward_out,
-        )
+        return self.attention_out, self.feed_forward_in, self.feed_forward_out
 
-    def attend(self, rows: Rows, stored: Rows, place: _Place) -> Rows:
+    def attend(self, read: Rows, stored: Rows, place: _Place) -> Rows:
         """Attention's share of the residual stream; stores keys and values."""
         batch, heads = len(place.slots), self.num_heads
-        fresh = self.attention_in(rows).reshape(batch, len(rows) // batch, 3, heads, -1)
-        fresh = fresh.transpose(2, 0, 3, 1, 4)
+        fresh = read.reshape(batch, len(read) // batch, 3, heads, -1).transpose(2, 0, 3, 1, 4)
         for row, (start, stop) in enumerate(place.slots):
             stored[:, row, :, start:stop] = fresh[1:, row]
         seen = stored[:, :, :, : place.stop]
@@ -188,13 +200,13 @@ class _Layer:
         np.exp(scores, out=scores)
         mixed = scores @ seen[1]
         mixed /= np.add.reduce(scores, axis=-1, keepdims=True)
-        return self.attention_out(mixed.swapaxes(1, 2).reshape(len(rows), -1))
+        return self.attention_out(mixed.swapaxes(1, 2).reshape(len(read), -1))
 
     def feed_forward(self, rows: Rows) -> Rows:
         """The two affine maps around ``gelu_new``, which is computed in place."""
         inner = self.feed_forward_in(rows)
         gate = inner * inner
-        gate += _GELU_SLOPE
+        gate += GELU_SLOPE
         gate *= inner
         np.tanh(gate, out=gate)
         gate += 1
@@ -202,48 +214,11 @@ class _Layer:
         return self.feed_forward_out(gate)
 
 
-@dataclass(frozen=True)
-class _Source:
-    """Parameters by name, and maps made from them; all is folded in float64."""
-
-    arrays: Mapping[str, Rows]
-
-    def affine(self, name: str) -> tuple[Rows, Rows]:
-        weight, bias = (self.arrays[f"{name}.{part}"] for part in ("weight", "bias"))
-        return weight.astype(np.float64), bias.astype(np.float64)
-
-    def queries_keys_values(self, prefix: str, num_heads: int) -> PanelMap:
-        """Attention's map, with the scale of the scores in the queries' part."""
-        weight, bias = self.affine(f"{prefix}.attn.c_attn")
-        width = len(weight)
-        scale = np.ones(3 * width)
-        scale[:width] = (width // num_heads) ** -0.5
-        return self.after_norm(f"{prefix}.ln_1", weight * scale, bias * scale)
-
-    def after_norm(self, name: str, weight: Rows, bias: Rows | float = 0.0) -> PanelMap:
-        """A map of what a layer norm gives, as a map of what :func:`_normalise` gives."""
-        scale, offset = self.affine(name)
-        width, dtype = len(scale), self.arrays[f"{name}.weight"].dtype
-        folded = math.sqrt(width) * scale[:, None] * weight
-        return PanelMap(folded.astype(dtype), (offset @ weight + bias).astype(dtype))
-
-    def onto_stream(self, name: str, factor: float) -> PanelMap:
-        """A map whose outputs have no mean."""
-        weight, bias = (self.arrays[f"{name}.{part}"] for part in ("weight", "bias"))
-        return PanelMap(_centred(weight, factor), _centred(bias))
-
-
-def _centred(rows: Rows, factor: float = 1.0) -> Rows:
-    wide = rows.astype(np.float64)
-    centred: Rows = (factor * (wide - wide.mean(axis=-1, keepdims=True))).astype(rows.dtype)
-    return centred
-
-
-def _normalise(rows: Rows, eps: float) -> Rows:
-    """Rows without a mean over the root of their sum of squares."""
+def _norms(rows: Rows, eps: float) -> Rows | float:
+    """Root of each row's sum of squares and ``eps``, shape ``(n, 1)``; a number for one row."""
     if len(rows) == 1:  # a number costs less than an array of one
         row = rows[0]
-        return rows * (1 / math.sqrt(row.dot(row) + eps))
-    squares = np.add.reduce(rows * rows, axis=-1, keepdims=True)
-    squares += eps
-    return rows / np.sqrt(squares, out=squares)
+        return math.sqrt(row.dot(row) + eps)
+    squares = np.add.reduce(rows * rows, axis=-1, keepdims=True, initial=eps)
+    norms: Rows = np.sqrt(squares, out=squares)
+    return norms

@@ -54,6 +54,7 @@ class KVCache:
         self._slots: Tensor | slice = slice(0, 0)
         self._stop = 0
         self._mask: Tensor | None = None
+        self._on_host: NDArray[Any] | None = None
 
     def begin(self, batch_size: int, count: int) -> Tensor | slice:
         """Prepare to append ``count`` tokens to each row.
@@ -84,7 +85,9 @@ class KVCache:
         The array shares the cache's memory. Only for caches on the host, of a dtype that numpy has.
         """
         self._check(batch_size, count)
-        return self.lengths.tolist(), self.stored_heads.numpy()
+        if self._on_host is None:
+            self._on_host = self.stored_heads.numpy()
+        return self.lengths.tolist(), self._on_host
 
     def extend(self, layer: int, fresh: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         """Store one layer's new keys and values; returns all of them and the mask.
@@ -119,6 +122,7 @@ class KVCache:
         """
         chosen = torch.as_tensor(rows, device=self._device)
         self.stored_heads = self.stored_heads.index_select(2, chosen)
+        self._on_host = None
         self.lengths, self._stored = self.lengths[rows], self._stored[rows]
         self._rows = self._rows[: len(rows)]
 

@@ -13,10 +13,11 @@ from specverify.sampler.cached_parts import (
     Uniforms,
     check_vocabularies,
     host_uniforms,
-    laws_on_host,
+    laws_of,
     overlaps,
     room_to_draft,
     verified,
+    weights_on_host,
 )
 from specverify.sampler.checks import check_decode_request
 from specverify.sampler.draws import Generator, pick_token
@@ -113,8 +114,8 @@ def decode_plain_cached(
     text = Text(target, prompt, max_new_tokens, eos_token_id)
     next_uniform = host_uniforms(generator)
     while text.remaining:
-        law = reader.laws(reader.unread(text), 1)[0]
-        text.take([pick_token(law, next_uniform())])
+        (weights,) = reader.weights(reader.unread(text), 1)
+        text.take([pick_token(weights, next_uniform())])
     return text.completion()
 
 
@@ -129,13 +130,13 @@ class _Reader:
         """Tokens of the text that the cache does not hold."""
         return text.tokens[int(self.cache.lengths[0]) :]
 
-    def laws(self, fresh: Sequence[int], n: int) -> FloatArray:
-        """Read tokens; laws of what follows each of the last ``n``, shape ``(n, vocab)``."""
+    def weights(self, fresh: Sequence[int], n: int) -> FloatArray:
+        """Read tokens; multiples of the laws after each of the last ``n``, ``(n, vocab)``."""
         logits = self.model.forward(np.asarray([fresh], dtype=np.int64), self.cache)
         # Most passes read no more than they score, and a tensor's slice costs as much as a draw.
         scored = logits if len(fresh) == n else logits[:, -n:]
-        laws: FloatArray = laws_on_host(scored, self.sampling)[0]
-        return laws
+        weights: FloatArray = weights_on_host(scored, self.sampling)[0]
+        return weights
 
     def roll_back(self, length: int) -> None:
         """Forget everything beyond the first ``length`` tokens."""
@@ -154,7 +155,7 @@ def _block(
     """Draft, verify, take what is emitted, and roll both caches back to what was accepted."""
     target, draft = readers
     proposed, draft_laws = _propose(draft, text, wanted, next_uniform)
-    laws = target.laws(target.unread(text) + proposed, wanted + 1)
+    laws = laws_of(target.weights(target.unread(text) + proposed, wanted + 1))
     n_accepted, token = verified(laws, draft_laws, proposed, next_uniform)
     read = len(text.tokens) + n_accepted
     target.roll_back(read)
@@ -173,11 +174,12 @@ def _propose(
     reader: _Reader, text: Text, n: int, next_uniform: Uniforms
 ) -> tuple[list[int], FloatArray]:
     proposed: list[int] = []
-    laws = []
+    rows = []
     fresh = reader.unread(text)
     while len(proposed) < n:
-        law = reader.laws(fresh, 1)
-        fresh = [pick_token(law[0], next_uniform())]
+        weights = reader.weights(fresh, 1)
+        fresh = [pick_token(weights[0], next_uniform())]
         proposed += fresh
-        laws.append(law)
-    return proposed, np.concatenate(laws) if laws else np.empty((0, reader.model.vocab_size))
+        rows.append(weights)
+    laws = laws_of(np.concatenate(rows)) if rows else np.empty((0, reader.model.vocab_size))
+    return proposed, laws

@@ -23,10 +23,12 @@ __all__ = [
     "Uniforms",
     "check_vocabularies",
     "host_uniforms",
+    "laws_of",
     "laws_on_host",
     "overlaps",
     "room_to_draft",
     "verified",
+    "weights_on_host",
 ]
 
 Uniforms: TypeAlias = Callable[[], float]
@@ -105,9 +107,29 @@ def laws_on_host(logits: Any, sampling: SamplingParams) -> FloatArray:
     Raises:
         InvalidInputError: If a score is NaN or ``+inf``, or a row has no finite score.
     """
+    weights = weights_on_host(logits, sampling)
+    return laws_of(weights) if sampling.is_plain else weights
+
+
+def weights_on_host(logits: Any, sampling: SamplingParams) -> FloatArray:
+    """Multiples of :func:`laws_on_host`: draws from single rows need no common divisor.
+
+    Args:
+        logits: Scores, numpy or torch, shape ``(..., vocab)``.
+        sampling: Temperature and filters.
+
+    Raises:
+        InvalidInputError: If a score is NaN or ``+inf``, or a row has no finite score.
+    """
     scores = _on_host(logits)
-    laws = _softmax(scores) if sampling.is_plain else None
-    return warp_logits(scores, sampling) if laws is None else laws
+    weights = _weights(scores) if sampling.is_plain else None
+    return warp_logits(scores, sampling) if weights is None else weights
+
+
+def laws_of(weights: FloatArray) -> FloatArray:
+    """Laws from multiples of them, in place."""
+    weights /= np.add.reduce(weights, axis=-1, keepdims=True)
+    return weights
 
 
 def verified(
@@ -151,17 +173,15 @@ def host_uniforms(generator: Generator) -> Uniforms:
     ).item()
 
 
-def _softmax(logits: NDArray[Any]) -> FloatArray | None:
-    """The model's own laws; None where a row's top is not finite or the dtype too narrow."""
+def _weights(logits: NDArray[Any]) -> FloatArray | None:
+    """Multiples of the own laws; None where a row's top is not finite or the dtype too narrow."""
     if logits.dtype.itemsize < 4:
         return None
     highest = np.maximum.reduce(logits, axis=-1, keepdims=True)
-    if not math.isfinite(np.add.reduce(highest, axis=None)):
+    if not math.isfinite(sum(highest.ravel().tolist())):
         return None
-    laws: FloatArray = logits - highest
-    np.exp(laws, out=laws)
-    laws /= np.add.reduce(laws, axis=-1, keepdims=True)
-    return laws
+    weights: FloatArray = logits - highest
+    return np.exp(weights, out=weights)
 
 
 def _on_host(logits: Any) -> NDArray[Any]:

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from specverify.errors import InvalidInputError
+from specverify.models import host_weights
 from specverify.models.gpt import GPTModel
 from specverify.models.host_pass import HostPass
 from specverify.models.pairs import load_pair
@@ -36,7 +37,9 @@ def logits_in_pieces(model: GPTModel, tokens, pieces, monkeypatch, *, on_host: b
 
 @pytest.mark.parametrize("width", [16, 128])
 @pytest.mark.parametrize("pieces", [[1] * 12, [20, 1, 5, 2, 8, 4], [8, 8, 8, 8, 8]], ids=str)
-def test_agrees_with_torch(width, pieces, monkeypatch) -> None:
+@pytest.mark.parametrize("tables", [0, host_weights._MOST_IN_TABLES])
+def test_agrees_with_torch(width, pieces, tables, monkeypatch) -> None:
+    monkeypatch.setattr(host_weights, "_MOST_IN_TABLES", tables)
     model = small_gpt(width)
     tokens = np.random.default_rng(0).integers(0, 50, sum(pieces))
     with torch.no_grad():
