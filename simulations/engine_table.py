@@ -46,9 +46,9 @@ def _transformers(name: str, form: str, *options: str) -> EngineEntry:
     )
 
 
-def _generate(name: str, settings: str) -> EngineEntry:
+def _generate(name: str, settings: str, *options: str) -> EngineEntry:
     verify = _transformers(name, "generate")
-    return replace(verify, target=f"transformers:{settings}", options=("--tv", "0.02"))
+    return replace(verify, target=f"transformers:{settings}", options=("--tv", "0.02", *options))
 
 
 def _llama(name: str, *settings: str) -> EngineEntry:
@@ -247,6 +247,7 @@ ENGINES = (
         "pair=tiny,gamma=3,mode=other-tokenizer,temperature=0",
     ),
     _generate("generate, Gemma 4 assistant", "mode=multi-token,gamma=3"),
+    _generate("generate, ensemble", "pair=tiny,gamma=3,ensemble=0.8", "--declare", "lossy:0.2"),
     _generate("generate, early exit", "mode=early-exit,gamma=3"),
     _generate("generate, MTP layers", "mode=mtp,gamma=3,shortest=3"),
     _generate("generate, MTP layers, prompt of one token", "mode=mtp,gamma=3"),

@@ -27,14 +27,14 @@ from specverify.adapters.transformers_calls import (
 from specverify.adapters.transformers_drafters import PREFILLED, SPECIAL, special_models
 from specverify.adapters.transformers_laws import GuidedLaw, Model, TranslatedLaw
 from specverify.adapters.transformers_models import RANDOM, Models, load_models, translated
-from specverify.adapters.transformers_settings import Settings
+from specverify.adapters.transformers_settings import LONGEST, Settings
 from specverify.audit.forms import Completions, EngineInfo, TargetLaw
 from specverify.errors import InvalidEmissionError, InvalidInputError
 from specverify.warping import SamplingParams
 
 __all__ = ["TransformersEngine"]
 
-_PROMPTS = (1, 3, 12, 36)
+_PROMPTS = (1, 3, 12, LONGEST)
 """Tokens of the prompts: short ones and long ones."""
 
 _PERIOD = 9
@@ -78,7 +78,8 @@ class TransformersEngine(Settings):
             name=f"transformers generate, {self.mode}",
             version=str(library().__version__),
             randomness="global torch generator",
-            declared="lossless",
+            # A tested token's law is at most the draft's weight away from the target's.
+            declared="lossless" if self.ensemble is None else f"lossy:{1 - self.ensemble:g}",
             vocab_size=self._models.vocab_size,
             gamma=self.gamma if self.drafts and fixed else None,
             eos=self.eos,
@@ -252,6 +253,8 @@ class TransformersEngine(Settings):
             more["tokenizer"], more["assistant_tokenizer"] = self._models.tokenizers
         if self.mode == "prompt-lookup":
             more["prompt_lookup_num_tokens"] = self.gamma
+        if self.ensemble is not None:
+            more["assistant_ensemble_weight"] = float(self.ensemble)
         if self.guidance != 1:
             more["guidance_scale"] = float(self.guidance)
         if self.penalty != 1:

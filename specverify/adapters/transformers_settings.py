@@ -11,12 +11,15 @@ from specverify.errors import InvalidInputError
 from specverify.models.pairs import SHIPPED, Source
 from specverify.warping import SamplingParams
 
-__all__ = ["MODES", "SCHEDULES", "Settings"]
+__all__ = ["LONGEST", "MODES", "SCHEDULES", "Settings"]
 
 MODES = ("assistant", "other-tokenizer", *SPECIAL, "prompt-lookup", "plain")
 """What drafts: a model with the target's vocabulary, one with its own, a Gemma 4 assistant that
 reads the target's states, the target's first layer, its layers for multi-token prediction, a block
 of masks that the target's states fill (DFlash), n-grams of the text so far, nothing."""
+
+LONGEST = 36
+"""Tokens of the longest prompt."""
 
 _ADAPTIVE = ("assistant", "other-tokenizer", "early-exit")
 """Modes whose number of drafts follows a schedule and a threshold."""
@@ -50,7 +53,9 @@ class Settings:
         eos: Id that ends a completion.
         batch: Rows of a call, the last with a longer prompt; only where nothing drafts.
         vocabulary: The draft's, for ``other-tokenizer``: ``overlapping`` or ``subset``.
-        shortest: Fewest tokens of a prompt, at most 36: the shorter ones are left out.
+        ensemble: Weight of the target in the mixture with the draft that drafts are tested against,
+            in (0, 1), which is lossy; the target alone by default.
+        shortest: Fewest tokens of a drawn prompt, at most 36: shorter ones are left out.
 
     Raises:
         InvalidInputError: If a setting is out of its range or does not go with the mode.
@@ -73,6 +78,7 @@ class Settings:
     eos: int | None = None
     batch: int = 1
     vocabulary: str = "overlapping"
+    ensemble: float | None = None
     shortest: int = 1
 
     def __post_init__(self) -> None:
@@ -83,6 +89,8 @@ class Settings:
         if (self.schedule != SCHEDULES[0] or self.threshold) and self.mode not in _ADAPTIVE:
             text = f"mode {self.mode} has neither schedule nor threshold"
             raise InvalidInputError("mode", text)
+        if self.ensemble is not None and not self.drafts:
+            raise InvalidInputError("ensemble", f"mode {self.mode} has no draft's probabilities")
         SamplingParams(**self.filters)
 
     @property
@@ -99,8 +107,12 @@ class Settings:
         for name in ("gamma", "batch", "shortest"):
             if (value := getattr(self, name)) < 1:
                 raise InvalidInputError(name, f"must be at least 1, got {value}")
+        if self.shortest > LONGEST:
+            raise InvalidInputError("shortest", f"must be at most {LONGEST}, got {self.shortest}")
         if not 0 <= self.threshold < 1:
             raise InvalidInputError("threshold", f"must lie in [0, 1), got {self.threshold}")
+        if self.ensemble is not None and not 0 < self.ensemble < 1:
+            raise InvalidInputError("ensemble", f"must lie in (0, 1), got {self.ensemble}")
         if not self.penalty > 0:
             raise InvalidInputError("penalty", f"must be above 0, got {self.penalty}")
 

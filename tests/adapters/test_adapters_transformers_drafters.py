@@ -24,6 +24,7 @@ from specverify.audit.handed import count_handed
 from specverify.audit.tally import Tally
 from specverify.audit.targets import resolve
 from specverify.errors import InvalidInputError
+from specverify.exact import enumerate_law
 from specverify.warping import SamplingParams
 
 PLAIN = SamplingParams()
@@ -230,6 +231,35 @@ def test_a_subset_vocabulary_crashes_the_library_alone() -> None:
             do_sample=True,
             max_new_tokens=4,
         )
+
+
+@pytest.mark.parametrize("mode", ["assistant", "early-exit"])
+def test_an_ensemble_emits_the_mixture_that_it_declares(mode: str) -> None:
+    """Of two tokens the first is drafted and tested: its law is that of the mixture."""
+    engine, start = small(f"mode={mode},ensemble=0.6", 3, 1), np.zeros((1, 1), np.int64)
+    law = enumerate_law(lambda: tuple(engine.complete(PROMPT, 2, PLAIN)))
+    found = np.zeros(3)
+    for tokens, mass in law.probabilities.items():
+        found[tokens[0]] += mass
+    target = engine.reference().probs(PROMPT, start, PLAIN)[0, 0]
+    draft = engine.draft_probs(PROMPT, start, PLAIN)[0, 0]
+    np.testing.assert_allclose(found, 0.6 * target + 0.4 * draft, atol=1e-6)
+    assert 0.5 * np.abs(found - target).sum() > 0.02
+    assert engine.describe().declared == "lossy:0.4"
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ("ensemble=1", r"ensemble: must lie in \(0, 1\), got 1"),
+        ("mode=prompt-lookup,ensemble=0.5", "ensemble: mode prompt-lookup has no draft's"),
+        ("mode=mtp,shortest=0", "shortest: must be at least 1, got 0"),
+        ("mode=mtp,shortest=40", "shortest: must be at most 36, got 40"),
+    ],
+)
+def test_settings_out_of_range_are_named(settings: str, match: str) -> None:
+    with pytest.raises(InvalidInputError, match=match):
+        resolve(f"transformers:pair=random-2,{settings}")
 
 
 @pytest.mark.parametrize("mode", drafters.SPECIAL)
