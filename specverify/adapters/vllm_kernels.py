@@ -30,7 +30,7 @@ __all__ = ["Device", "Kernel", "Launches", "own_kernels", "plain_rows"]
 
 _TILE = "BLOCK_SIZE"
 
-_LANES, _FEWEST = 8192, 4
+_LANES, _FEWEST = 65536, 4
 """Most elements of the tiles of programs in lockstep, and the fewest programs that it pays for."""
 
 

@@ -51,17 +51,8 @@ def run_in_lockstep(
 
 
 def _load(pointer: Pointer, mask: Any = None, other: Any = None) -> Value:
-    memory, places, allowed = pointer.memory, np.asarray(pointer.places), raw(mask)
-    if allowed is None or np.all(allowed):
-        memory.check(int(places.min()), int(places.max()))
-        return Value(memory.cells.take(places))
-    places, allowed = np.broadcast_arrays(places, allowed)
-    wanted = places[allowed]
-    if wanted.size:
-        memory.check(int(wanted.min()), int(wanted.max()))
-    found = np.full(places.shape, 0 if other is None else raw(other), dtype=memory.cells.dtype)
-    found[allowed] = memory.cells.take(wanted)
-    return Value(found)
+    places = np.asarray(pointer.places)
+    return Value(pointer.memory.gather(places, raw(mask), raw(other)))
 
 
 def _store(pointer: Pointer, value: Any, mask: Any = None) -> None:

@@ -31,13 +31,20 @@ class Memory:
                 return Value(self.dtype.type(other))
             self.check(int(places), int(places))
             return Value(self.cells[int(places)])
-        allowed = np.broadcast_to(True if mask is None else mask, places.shape)
-        found = np.full(places.shape, 0 if other is None else other, dtype=self.cells.dtype)
+        return Value(self.gather(places, mask, other))
+
+    def gather(self, places: Cells, allowed: Any, other: Any) -> Any:
+        """Cells at an array of places, ``other`` where a mask of a shape that fits forbids a look."""
+        if allowed is None or np.asarray(allowed).all():  # mostly: then nothing is selected
+            self.check(int(places.min()), int(places.max()))
+            return self.cells.take(places)
+        places, allowed = np.broadcast_arrays(places, allowed)
         wanted = places[allowed]
         if wanted.size:
             self.check(int(wanted.min()), int(wanted.max()))
-        found[allowed] = self.cells[wanted]
-        return Value(found)
+        found = np.full(places.shape, 0 if other is None else other, dtype=self.cells.dtype)
+        found[allowed] = self.cells.take(wanted)
+        return found
 
     def store(self, places: Any, value: Any, mask: Any) -> None:
         """Write where the mask allows it."""
