@@ -49,7 +49,7 @@ def _forked(line: socket.socket, streams: Sequence[int]) -> int:
         line.close()
         for place, stream in enumerate(streams):
             os.dup2(stream, place)
-        os.closerange(STREAMS, max(streams) + 1)
+            os.close(stream)
         _serve()
     for stream in streams:
         os.close(stream)
