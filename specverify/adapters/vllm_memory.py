@@ -34,7 +34,7 @@ class Memory:
         return Value(self.gather(places, mask, other))
 
     def gather(self, places: Cells, allowed: Any, other: Any) -> Any:
-        """Cells at an array of places, ``other`` where a mask of a shape that fits forbids a look."""
+        """Cells at an array of places, ``other`` where a mask forbids a look."""
         if allowed is None or np.asarray(allowed).all():  # mostly: then nothing is selected
             self.check(int(places.min()), int(places.max()))
             return self.cells.take(places)
