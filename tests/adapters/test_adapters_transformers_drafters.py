@@ -233,6 +233,20 @@ def test_a_subset_vocabulary_crashes_the_library_alone() -> None:
         )
 
 
+@RELEASED
+@pytest.mark.parametrize(("mode", "length"), [("prompt-lookup", 3), ("mtp", 3), ("dflash", 3)])
+def test_guidance_is_biased_with_every_drafter(mode: str, length: int) -> None:
+    record, _ = examine(small(f"pair=random-2,mode={mode},guidance=1.5", 2, 1), length)
+    assert record.outcome == BIASED
+
+
+@RELEASED
+def test_guidance_crashes_an_early_exit() -> None:
+    """Its processor keeps the states of the layers that drafted, and verifies with all of them."""
+    with pytest.raises(IndexError, match="list index out of range"):
+        small("mode=early-exit,guidance=1.5", 2, 1).sample(PROMPT, 1, 3, PLAIN, seed=0)
+
+
 @pytest.mark.parametrize("mode", ["assistant", "early-exit"])
 def test_an_ensemble_emits_the_mixture_that_it_declares(mode: str) -> None:
     """Of two tokens the first is drafted and tested: its law is that of the mixture."""
