@@ -8,13 +8,15 @@ JOBS ?= 2
 # required (continuous integration) lets them fail.
 BROWSER ?= auto
 BIN := $(VENV)/bin
-PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check install -c constraints.txt
+PEERS ?= runs/peers
+PIP := bin/python -m pip --disable-pip-version-check install
+PIP_INSTALL := $(VENV)/$(PIP) -c constraints.txt
 
 # Small tensors gain nothing from threads, and test workers would fight for the cores.
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format study report bench engines clean
+.PHONY: help demo test lint format study report bench peers engines clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +56,10 @@ bench: $(VENV)/.installed  ## set up, then time everything beside its peers, int
 	@echo "==> bench: some nine minutes; leave the machine alone meanwhile"
 	@$(BIN)/specverify bench --out reports/bench
 
+peers: $(PEERS)/.installed  ## install further peers, then time verification beside them, too
+	@echo "==> peers: some five minutes; leave the machine alone meanwhile; reports/bench/peers/"
+	@$(PEERS)/bin/specverify bench --only verification --out reports/bench/peers
+
 engines: $(VENV)/.installed  ## install and audit released engines, each in an environment of its own
 	@echo "==> engines: half an hour or more, resumable; reports/engines/"
 	@$(BIN)/python simulations/engines.py
@@ -71,6 +77,14 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
 $(VENV)/.installed-dev: $(VENV)/.installed
 	@echo "==> installing the linters into $(VENV)"
 	@$(PIP_INSTALL) -q -e ".[dev]"
+	@touch $@
+
+# vLLM 0.9 is the last whose sampler has a path without kernels; single files of it are loaded.
+$(PEERS)/.installed: pyproject.toml constraints.txt
+	@echo "==> installing the peers into $(PEERS) (some minutes, once)"
+	@$(PYTHON) -m venv $(PEERS)
+	@$(PEERS)/$(PIP) -c constraints.txt -e ".[hf,speculative-decoding]"
+	@$(PEERS)/$(PIP) --no-deps vllm==0.9.2
 	@touch $@
 
 $(BIN)/python:
