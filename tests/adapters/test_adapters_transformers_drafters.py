@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,8 +11,6 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import save_file
-from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 from transformers.generation import candidate_generator
 
 from specverify.adapters import transformers_drafters as drafters
@@ -27,6 +26,7 @@ from specverify.errors import InvalidInputError
 from specverify.exact import enumerate_law
 from specverify.warping import SamplingParams
 
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "engines.md"
 PLAIN = SamplingParams()
 PROMPT = [1, 0]
 CASES = [("early-exit", 2, 1, 2), ("mtp", 2, 1, 2), ("dflash", 2, 1, 3)]
@@ -210,27 +210,12 @@ def test_greedy_drafts_go_through_texts_where_tokenizers_differ(
 
 @RELEASED
 def test_a_subset_vocabulary_crashes_the_library_alone() -> None:
-    """The script of the documentation: no part of this project runs."""
-
-    def tokenizer(names: list[str]) -> PreTrainedTokenizerFast:
-        made = Tokenizer(models.WordLevel({n: i for i, n in enumerate(names)}, unk_token=" "))
-        made.pre_tokenizer = pre_tokenizers.Split("", "isolated")
-        return PreTrainedTokenizerFast(tokenizer_object=made)
-
-    def model(size: int) -> GPT2LMHeadModel:
-        sizes = {"n_positions": 32, "n_embd": 8, "n_layer": 1, "n_head": 2}
-        ends = {"bos_token_id": None, "eos_token_id": None}
-        return GPT2LMHeadModel(GPT2Config(vocab_size=size, **sizes, **ends)).eval()
-
+    """The script of the documentation, in which no part of this project runs."""
+    scripts = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+    (script,) = [text for text in scripts if "assistant_tokenizer" in text]
+    assert "specverify" not in script
     with quiet(), pytest.raises(AttributeError, match="assistant_overlap_token_ids"):
-        model(3).generate(
-            torch.tensor([[1, 0]]),
-            assistant_model=model(2),
-            tokenizer=tokenizer([" ", "a", "b"]),
-            assistant_tokenizer=tokenizer([" ", "a"]),
-            do_sample=True,
-            max_new_tokens=4,
-        )
+        exec(compile(script, "script", "exec"), {})
 
 
 @RELEASED
