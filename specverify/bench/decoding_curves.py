@@ -49,7 +49,7 @@ def against_batch(pair: Pair, size: Size) -> Measurement:
 
 def against_gamma(pair: Pair, starts: Sequence[Sequence[int]], size: Size) -> Measurement:
     """Cost of a pass, and speedup over plain decoding beside what costs and alpha predict."""
-    gammas = (1, 2) if size.quick else (1, 2, 4, 8)
+    gammas = (1, 2) if size.quick else (1, 2, 3, 4, 5, 8)
     length = 12 if size.quick else 64
     passes = dict.fromkeys(gammas, 0)
     calls = dict.fromkeys(gammas, 0)
