@@ -95,7 +95,8 @@ def drawn(rows: Tensor) -> Tensor:
     vocab = rows.shape[-1]
     if vocab < _LONG:
         return torch.multinomial(rows, 1)
-    stretches = pad(rows.double(), (0, -vocab % _STRETCH)).unflatten(-1, (-1, _STRETCH))
+    padded = pad(rows.double(), (0, -vocab % _STRETCH))
+    stretches = padded.reshape(len(rows), -1, _STRETCH)
     chosen = torch.multinomial(stretches.sum(-1), 1)
     within = torch.multinomial(stretches[torch.arange(len(rows)), chosen[:, 0]], 1)
     return chosen * _STRETCH + within
