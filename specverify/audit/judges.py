@@ -47,7 +47,9 @@ def judge(scenario: AnyScenario, tally: Tally, plan: Plan, look: int) -> list[Ch
     if mode != "statistical":
         traced = [exact.check_exact(scenario, tally, law, only=mode == "exact")]
     if mode == "exact" and not settled(tally):
-        return traced
+        # An ordinary call that went wrong is told, although nothing else is sampled.
+        wrong = tally.error is not None
+        return traced + ([contract.check_interface(scenario, tally, law)] if wrong else [])
     return traced + _sampled(scenario, tally, plan, look)
 
 

@@ -108,6 +108,12 @@ def test_misbehaviour_is_a_verdict_with_its_input(small_audit, function) -> None
     assert np.shape(check.case["target_probs"])[0] == 4
 
 
+@pytest.mark.parametrize("function", [raises, out_of_range], ids=lambda f: f.__name__)
+def test_misbehaviour_is_a_verdict_where_laws_are_only_traced(small_audit, function) -> None:
+    check = _error(small_audit(function, framework="numpy", gammas=(3,), mode="exact"))
+    assert INLINE[function][1] in check.message
+
+
 def _audit_here(name: str, **settings) -> object:
     config = AuditConfig(framework="numpy", gammas=(3,), tv=0.1, **settings)
     return audit(f"{HERE}:{name}", config=config)
