@@ -341,7 +341,8 @@ def view_one_each(target: Any, draft: Any, tokens: Any) -> None:
 
 
 STUDIES = (structural, rounded, traced, subtle, speed)
-LIMITS = {"contexts/s": 200.0, "tokens/s": 20e6}
+# Nothing was asked of contexts with laws of known bugs to bet on; their pace stands in the table.
+LIMITS = {"contexts/s, V = 50257, 0 known laws": 200.0, "tokens/s, one context": 20e6}
 
 
 def asked(content: Mapping[str, Any]) -> Asked:
@@ -364,10 +365,10 @@ def asked(content: Mapping[str, Any]) -> Asked:
             about = f"{row['bug']}, trace visible: at most 60 rounds"
             lines.append((about, _span(row["rounds"]), row["rounds"]["median"] <= 60))
     for row in content.get("speed", []):
-        least = LIMITS.get(row["what"].split(",")[0])
-        if least is not None:
-            about = f"{row['what']}: at least {least:g}"
-            lines.append((about, f"{row['value']:.4g}", row["value"] >= least))
+        for what, least in LIMITS.items():
+            if row["what"].startswith(what):
+                about = f"{row['what']}: at least {least:g}"
+                lines.append((about, f"{row['value']:.4g}", row["value"] >= least))
     return lines
 
 
