@@ -92,17 +92,20 @@ def test_a_leak_of_the_draft_into_the_target_is_seen(small_audit) -> None:
 class Imprecise(Engine):
     """Draws the target token by token, says that its arithmetic is rough, and reuses uniforms."""
 
-    def __init__(self, *, reuses: bool) -> None:
+    def __init__(self, *, reuses: bool, model: TabularModel = TARGET) -> None:
         super().__init__()
-        self._reuses = reuses
+        self._reuses, self._model = reuses, model
 
     def describe(self) -> EngineInfo:
         return EngineInfo(name="tables", version="1", vocab_size=12, tolerance=2e-3)
 
+    def reference(self):
+        return Law(self._model)
+
     def sample(self, prompt, n, max_new_tokens, sampling, seed):
         rng = np.random.default_rng(seed)
         tokens = np.zeros((n, max_new_tokens), dtype=np.int64)
-        law, uniforms = Law(TARGET), rng.random((n, max_new_tokens))
+        law, uniforms = Law(self._model), rng.random((n, max_new_tokens))
         if self._reuses:
             uniforms[:, 1::2] = uniforms[:, 0::2]
         for position in range(max_new_tokens):
@@ -117,6 +120,36 @@ def test_dependent_tokens_are_seen_in_spite_of_a_tolerance(small_audit, reuses) 
     failed = {check.name for check in result.checks if check.verdict is Verdict.FAIL}
     assert ("joint[plain]" in failed) is reuses
     assert result.summary.law is (Verdict.FAIL if reuses else Verdict.PASS)
+
+
+END = 5
+ENDING = TabularModel(0.7 * TARGET.table + 0.3 * np.eye(12)[END])
+
+
+class Ending(Imprecise):
+    """Its texts end at a token that has three tenths of every law at least."""
+
+    def __init__(self, *, reuses: bool, tolerance: float) -> None:
+        super().__init__(reuses=reuses, model=ENDING)
+        self._tolerance = tolerance
+
+    def describe(self) -> EngineInfo:
+        return EngineInfo(
+            name="tables", version="1", vocab_size=12, tolerance=self._tolerance, eos=END
+        )
+
+    def sample(self, prompt, n, max_new_tokens, sampling, seed):
+        tokens = super().sample(prompt, n, max_new_tokens, sampling, seed).tokens
+        ended = np.cumsum(tokens == END, axis=1) - (tokens == END) > 0
+        return Completions(tokens=np.where(ended, -1, tokens))
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 2e-3])
+@pytest.mark.parametrize("reuses", [False, True])
+def test_texts_that_end_are_no_dependence(small_audit, reuses, tolerance) -> None:
+    """The token that ends a text has no successor, so that pairs hold fewer of it."""
+    result = small_audit(Ending(reuses=reuses, tolerance=tolerance), tv=0.02)
+    assert (result.summary.law is Verdict.FAIL) is reuses
 
 
 class Slow(Engine):

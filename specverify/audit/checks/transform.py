@@ -83,7 +83,7 @@ def check_transform(
     fit = Fit.of([_uniform(c) for c in counts[:, 0]], terms)
     found = detectable_tv(n, max(widest.dof, 1), terms.level, power=terms.power)
     if tolerant:
-        p_value, found = _tolerant(list(counts.sum(axis=0)), terms)
+        p_value, found = _tolerant([_uniform(c) for c in counts.sum(axis=0)], terms)
     verdict = fit.judged(terms.verdict(p_value, doubt, tv, log_e=bet.log_e, tolerant=tolerant))
     tier = Tier.BOTH if counts[:, -1].any() else Tier.TARGET
     return CheckResult(
@@ -128,14 +128,15 @@ def check_pairs(
         ``joint[scenario]``.
     """
     tables = _counted(tally, "transform-pairs", (len(ORDERS), 1, 1))
-    seen = [weigh([_uniform(t.reshape(-1))], confidence=terms.confidence) for t in tables]
+    # The later token given the earlier one's cell: a token that ends a text has no successor.
+    seen = [weigh([_uniform(row) for row in t], confidence=terms.confidence) for t in tables]
     worst = min(seen, key=lambda evidence: evidence.p_value)
     doubt = min(len(seen) * evidence.chi_square_p for evidence in seen)
     p_value, tolerant = worst.p_value, terms.tolerance > 0
     found = detectable_tv(worst.n, max(worst.dof, 1), terms.level, power=terms.power)
     if tolerant:
         # Both tokens of a pair may be off; and each token but the ends takes part in two pairs.
-        p_value, found = _tolerant([t.reshape(-1) for t in tables], terms, sharing=2)
+        p_value, found = _tolerant([_given_earlier(t) for t in tables], terms, sharing=2)
     judged = terms.verdict(p_value, doubt, log_e=bet.log_e, tolerant=tolerant)
     failed = judged is Verdict.FAIL
     tier = Tier.BOTH if tables[-1].any() else Tier.TARGET
@@ -164,9 +165,8 @@ def check_pairs(
     )
 
 
-def _tolerant(tables: list[np.ndarray], terms: Terms, *, sharing: int = 1) -> tuple[float, float]:
-    """p-value of uniform cells up to the tolerance, and the distance that it would find."""
-    strata = [_uniform(table) for table in tables]
+def _tolerant(strata: list[Stratum], terms: Terms, *, sharing: int = 1) -> tuple[float, float]:
+    """p-value of known cells up to the tolerance, and the distance that it would find."""
     forgiven = sharing * terms.tolerance
     p_value = min(tolerant_p_value(s, forgiven, sharing=sharing) for s in strata)
     n, cells = strata[0].n, len(strata[0].probs)
@@ -287,6 +287,14 @@ def _counted(tally: Tally, name: str, shape: tuple[int, ...]) -> np.ndarray:
 
 def _uniform(counts: np.ndarray) -> Stratum:
     return Stratum(counts, np.full(len(counts), 1 / len(counts)))
+
+
+def _given_earlier(table: np.ndarray) -> Stratum:
+    """Pairs as one table whose later cells are uniform, whatever the earlier ones' counts."""
+    rows, size = table.sum(axis=1), table.shape[1]
+    if not table.any():
+        return _uniform(table.reshape(-1))
+    return Stratum(table.reshape(-1), np.repeat(rows / rows.sum() / size, size))
 
 
 def _message(verdict: Verdict, tv: Interval, found: float, impossible: int) -> str:
