@@ -94,7 +94,7 @@ COUNTING = [
 
 
 def test_programs_part_where_they_decide_differently() -> None:
-    _compare(counting_kernel, COUNTING, (28,))
+    assert _compare(counting_kernel, COUNTING, (28,)) > 1
 
 
 def test_what_parting_programs_wrote_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,13 +91,7 @@ def check_transform(
         family=Family.LAW,
         verdict=verdict,
         params=scenario.params()
-        | {
-            "dof": worst.dof,
-            "chi_square_p": worst.chi_square_p,
-            "orders": list(ORDERS),
-            "impossible_tokens": impossible,
-            "allowed_tv": terms.tv,
-        }
+        | _seen(worst, impossible, terms)
         | fit.params()
         | told(tier, bet, terms),
         n=n,
@@ -117,6 +111,17 @@ def check_transform(
         replay=terms.replay(scenario.name),
         case=tally.cases.get("impossible"),
     )
+
+
+def _seen(worst: Evidence, impossible: int, terms: Terms) -> dict[str, Any]:
+    """What the check of tokens tells of the order that looks worst."""
+    return {
+        "dof": worst.dof,
+        "chi_square_p": worst.chi_square_p,
+        "orders": list(ORDERS),
+        "impossible_tokens": impossible,
+        "allowed_tv": terms.tv,
+    }
 
 
 def check_pairs(
