@@ -63,26 +63,33 @@ def _sampled(scenario: AnyScenario, tally: Tally, plan: Plan, look: int) -> list
     """The checks of counts; those of the law only where nothing is proved."""
     law = plan.terms(scenario.name, look)
     terms = plan.terms(scenario.name, look, efficiency=True)
-    bets = bets_for(scenario, tolerance=law.tolerance).evidence(tally)
     if isinstance(scenario, EngineScenario) and two_samples.applies(tally):
-        checks = [two_samples.check_two_samples(scenario, tally, law, bet=bets[TOKEN])]
-    elif isinstance(scenario, EngineScenario):
-        checks = []
-        if not settled(tally):
-            checks.append(transform.check_transform(scenario, tally, law, bet=bets[TOKEN]))
-            checks.append(transform.check_pairs(scenario, tally, law, bet=bets[JOINT]))
-        checks.append(transform.check_passes(scenario, tally, terms))
+        bet = bets_for(scenario, tolerance=law.tolerance).evidence(tally)[TOKEN]
+        checks = [two_samples.check_two_samples(scenario, tally, law, bet=bet)]
     else:
-        checks = []
-        if not settled(tally):
-            checks.append(token.check_tokens(scenario, tally, law, bet=bets[TOKEN]))
-        if joint.applies(scenario) and not settled(tally):
-            checks.append(joint.check_joint(scenario, tally, law, bet=bets[JOINT]))
-        checks += _speed(scenario, tally, terms, expect=plan.config.expect)
+        checks = [] if settled(tally) else _law(scenario, tally, law)
+        if isinstance(scenario, EngineScenario):
+            checks.append(transform.check_passes(scenario, tally, terms))
+        else:
+            checks += _speed(scenario, tally, terms, expect=plan.config.expect)
     checks.append(contract.check_interface(scenario, tally, law))
     checks.append(contract.check_reproducible(scenario, tally, law))
     if tally.get("reports-broken") is not None:
         checks.append(contract.check_counts(scenario, tally, law))
+    return checks
+
+
+def _law(scenario: AnyScenario, tally: Tally, law: Terms) -> list[CheckResult]:
+    """Checks of the emitted tokens against the target's law."""
+    bets = bets_for(scenario, tolerance=law.tolerance).evidence(tally)
+    if isinstance(scenario, EngineScenario):
+        return [
+            transform.check_transform(scenario, tally, law, bet=bets[TOKEN]),
+            transform.check_pairs(scenario, tally, law, bet=bets[JOINT]),
+        ]
+    checks = [token.check_tokens(scenario, tally, law, bet=bets[TOKEN])]
+    if joint.applies(scenario):
+        checks.append(joint.check_joint(scenario, tally, law, bet=bets[JOINT]))
     return checks
 
 
