@@ -18,7 +18,7 @@ import msgspec
 
 from specverify.audit.config import AuditConfig
 from specverify.audit.forms import Form
-from specverify.audit.launching import Launcher, kill, launcher
+from specverify.audit.launching import Launcher, kill, last_line
 from specverify.audit.observer import FlightRecorder, InlineWatch
 from specverify.audit.randomness import global_generators_kept
 from specverify.audit.tally import Tally
@@ -131,10 +131,8 @@ class _Worker:
         return self._code
 
     def last_words(self) -> str:
-        """Last line that the process wrote to standard error."""
-        self._errors.seek(0)
-        lines = self._errors.read().decode(errors="replace").strip().splitlines()
-        return lines[-1] if lines else ""
+        """Last line that the process, or what should have started it, wrote to standard error."""
+        return last_line(self._errors) or self._launcher.last_words()
 
     def end(self) -> None:
         """Kill the process and whatever it started."""
@@ -156,12 +154,13 @@ class ProcessExecutor:
         target: Text that names the implementation; this process never imports it.
         config: Form, framework, limits and number of workers.
         seed: Root seed.
+        launcher: Starts them; closed with this executor.
 
     Raises:
         SpecVerifyError: What the worker said when it could not find or load the target.
     """
 
-    def __init__(self, target: str, config: AuditConfig, seed: int) -> None:
+    def __init__(self, target: str, config: AuditConfig, seed: int, launcher: Launcher) -> None:
         self._limit = config.time_limit
         self._folder = tempfile.TemporaryDirectory(prefix="specverify-")
         setup = Setup(
@@ -174,7 +173,7 @@ class ProcessExecutor:
             sys_path=sys.path,
         )
         self._workers: list[_Worker] = []
-        self._launcher = launcher(target, config.workers)
+        self._launcher = launcher
         try:
             for number in range(config.workers):
                 folder = Path(self._folder.name)
@@ -207,8 +206,9 @@ class ProcessExecutor:
                         self._replace(worker, selector)
                     if tally.error is not None:
                         tasks.clear()  # nothing after it counts
-                    elif tasks:
+                    elif tasks and not task.exact:
                         worker.give(tasks.popleft())
+                    # What a traced law shows may put another task first: it is judged before.
                     yield task, tally
 
     def _busy(self, tasks: deque[Task]) -> bool:

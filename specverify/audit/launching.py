@@ -8,14 +8,23 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections import deque
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
+from typing import IO, Protocol
 
 from specverify.audit.nursery import MESSAGE
 
-__all__ = ["Launched", "Launcher", "NurseryLauncher", "SingleLauncher", "kill", "launcher"]
+__all__ = [
+    "Launched",
+    "Launcher",
+    "NurseryLauncher",
+    "SingleLauncher",
+    "kill",
+    "last_line",
+    "launcher",
+]
 
 # Hypothesis, which shrinks a failing case, would load what other projects plug into it.
 _SETTINGS = {"HYPOTHESIS_NO_PLUGINS": "1"}
@@ -46,6 +55,9 @@ class Launcher(Protocol):
             errors: Its standard error.
         """
 
+    def last_words(self) -> str:
+        """Last line that what starts them wrote to standard error."""
+
     def close(self) -> None:
         """Let go of what starts them."""
 
@@ -72,6 +84,13 @@ def kill(process: Launched) -> None:
             end(process.pid, signal.SIGKILL)
 
 
+def last_line(errors: IO[bytes]) -> str:
+    """Last line of what was written to a file; empty where nothing was."""
+    errors.seek(0)
+    lines = errors.read().decode(errors="replace").strip().splitlines()
+    return lines[-1] if lines else ""
+
+
 class SingleLauncher:
     """Starts each worker as a process of its own."""
 
@@ -87,12 +106,16 @@ class SingleLauncher:
             env=os.environ | _SETTINGS,
         )
 
+    def last_words(self) -> str:
+        """Nothing speaks but the workers."""
+        return ""
+
     def close(self) -> None:
         """Nothing to let go of."""
 
 
 class NurseryLauncher:
-    """Forks workers from a nursery; its answers are awaited when they are needed.
+    """Forks workers from a nursery, started at once; answers are awaited when they are needed.
 
     Args:
         modules: What workers need beside this package's own modules.
@@ -100,24 +123,39 @@ class NurseryLauncher:
 
     def __init__(self, modules: tuple[str, ...] = ()) -> None:
         self.modules = modules
-        self._nursery: subprocess.Popen[bytes] | None = None
         self._unanswered: deque[_Forked] = deque()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the launcher
+        self._line, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        command = [sys.executable, "-m", "specverify.audit.nursery", str(far.fileno())]
+        with far:
+            self._nursery = subprocess.Popen(
+                [*command, *_NEEDED, *modules],
+                pass_fds=[far.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=self._errors,
+                start_new_session=True,
+                env=os.environ | _SETTINGS,
+            )
 
     def start(self, source: int, sink: int, errors: int) -> Launched:
-        """Ask for one; the first time that starts the nursery, whose complaints join its own."""
-        if self._nursery is None:
-            self._nursery = self._started(errors)
+        """Ask for one, which the nursery forks when its own imports are done."""
         child = _Forked(self)
         self._unanswered.append(child)
         with suppress(OSError):  # it has ended: the worker is found to have ended, too
             socket.send_fds(self._line, [b"start"], [source, sink, errors])
         return child
 
+    def last_words(self) -> str:
+        """What the nursery said last, which may be why it could not fork."""
+        return last_line(self._errors)
+
     def close(self) -> None:
         """End the nursery, and with it every worker that is left."""
-        if self._nursery is not None:
-            self._line.close()
-            self._nursery.wait()
+        self._line.close()
+        self._nursery.kill()  # it may be in the middle of an import
+        self._nursery.wait()
+        self._errors.close()
 
     def answer(self) -> int | None:
         """The next answer; None where the nursery has ended."""
@@ -136,20 +174,6 @@ class NurseryLauncher:
         with suppress(OSError):
             self._line.send(str(number).encode())
         return self.answer()
-
-    def _started(self, errors: int) -> subprocess.Popen[bytes]:
-        self._line, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        command = [sys.executable, "-m", "specverify.audit.nursery", str(far.fileno())]
-        with far:
-            return subprocess.Popen(
-                [*command, *_NEEDED, *self.modules],
-                pass_fds=[far.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=errors,
-                start_new_session=True,
-                env=os.environ | _SETTINGS,
-            )
 
 
 class _Forked:

@@ -8,6 +8,7 @@ and is answered by how that ended.
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
 import sys
@@ -29,16 +30,24 @@ def main(arguments: Sequence[str]) -> None:
         arguments: Descriptor of the socket, then modules to import.
     """
     line = socket.socket(fileno=int(arguments[0]))
-    for name in arguments[1:]:
-        # A module that cannot be imported is for the worker to complain of, which needs it.
-        with suppress(Exception):
-            import_module(name)
+    _import_all(arguments[1:])
     while True:
         message, streams, _, _ = socket.recv_fds(line, MESSAGE, STREAMS)
         if not message:
             os._exit(0)  # letting go of what was imported, one by one, takes long
         number = _forked(line, streams) if streams else _how_it_ended(int(message))
         line.send(str(number).encode())
+
+
+def _import_all(names: Sequence[str]) -> None:
+    """Import what workers need; all that is made meanwhile stays: there is nothing to collect."""
+    gc.disable()
+    for name in names:
+        # A module that cannot be imported is for the worker to complain of, which needs it.
+        with suppress(Exception):
+            import_module(name)
+    gc.freeze()
+    gc.enable()
 
 
 def _forked(line: socket.socket, streams: Sequence[int]) -> int:

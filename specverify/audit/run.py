@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specverify.audit.config import AuditConfig
-from specverify.audit.executors import Executor, InlineExecutor, ProcessExecutor
 from specverify.audit.header import make_header
+from specverify.audit.launching import launcher
 from specverify.audit.progress import Callback, Progress
 from specverify.audit.storage import Storage, opened
 from specverify.audit.targets import is_recording
@@ -17,6 +17,7 @@ from specverify.errors import InvalidInputError
 from specverify.results import AuditResult, RunStatus
 
 if TYPE_CHECKING:
+    from specverify.audit.executors import Executor
     from specverify.audit.session import Session
 
 __all__ = ["audit", "make_executor"]
@@ -82,4 +83,10 @@ def make_executor(target: Any, config: AuditConfig, seed: int) -> Executor:
     inline = config.isolation == "inline" or not isinstance(target, str) or is_recording(target)
     if inline and config.isolation == "process":
         raise InvalidInputError("isolation", "a callable is run inline; name it as module:function")
-    return (InlineExecutor if inline else ProcessExecutor)(target, config, seed)
+    # What loads the workers is started first: importing what speaks with them takes a while, too.
+    started = None if inline else launcher(target, config.workers)
+    from specverify.audit.executors import InlineExecutor, ProcessExecutor
+
+    if started is None:
+        return InlineExecutor(target, config, seed)
+    return ProcessExecutor(target, config, seed, started)

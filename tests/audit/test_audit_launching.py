@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import msgspec
@@ -74,8 +74,8 @@ def closed(*started: Started) -> Iterator[None]:
 
 def test_one_worker_is_a_process_of_its_own_and_several_are_forked(tmp_path: Path) -> None:
     assert isinstance(launcher(f"{PLANTED}:correct", 1), SingleLauncher)
-    several = launcher(f"{PLANTED}:correct", 2)
-    assert isinstance(several, NurseryLauncher) == (sys.platform == "linux")
+    with closing(launcher(f"{PLANTED}:correct", 2)) as several:
+        assert isinstance(several, NurseryLauncher) == (sys.platform == "linux")
 
 
 @linux
@@ -152,18 +152,18 @@ def test_torch_is_imported_beforehand_where_the_target_does(
     (tmp_path / "package" / "mine.py").write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
     for target in (f"{tmp_path}/package/mine.py:verify", "package.mine:verify"):
-        found = launcher(target, 2)
-        assert isinstance(found, NurseryLauncher)
-        assert found.modules == (("torch",) if needed else ())
+        with closing(launcher(target, 2)) as found:
+            assert isinstance(found, NurseryLauncher)
+            assert found.modules == (("torch",) if needed else ())
         assert "package" not in sys.modules
 
 
 @pytest.mark.parametrize("target", ["reference", "nothing:of:that", "no_such_module:f", ""])
 @linux
 def test_what_has_no_file_needs_nothing_beforehand(target: str) -> None:
-    found = launcher(target, 2)
-    assert isinstance(found, NurseryLauncher)
-    assert found.modules == ()
+    with closing(launcher(target, 2)) as found:
+        assert isinstance(found, NurseryLauncher)
+        assert found.modules == ()
 
 
 def test_the_way_of_starting_changes_no_result() -> None:
