@@ -11,12 +11,13 @@ import numpy as np
 
 from specverify._arrays import to_numpy
 from specverify.audit.calls import (
+    RowSource,
     guarded,
+    ids_to_framework,
     invoke,
     read_count,
     read_tokens,
     split_result,
-    to_framework,
 )
 from specverify.audit.counting import Block, count_blocks, count_completions
 from specverify.audit.observer import Observer
@@ -49,12 +50,11 @@ class BlockSampler:
         self._scenario = scenario
         self._observer = observer
         chain = scenario.chain
-        self._target_rows = to_framework(chain.target, target.framework)
-        self._draft_rows = to_framework(chain.draft, target.framework)
+        self._target_rows = RowSource(chain.target, target.framework)
+        self._draft_rows = RowSource(chain.draft, target.framework)
         # Drafts are drawn from the very rows that the implementation is handed, rounding included.
-        handed = to_numpy(self._draft_rows).astype(np.float64)
+        handed = to_numpy(self._draft_rows.handed).astype(np.float64)
         self._cumulative = np.cumsum(handed, axis=-1).tolist()
-        self._positions = np.arange(2 * scenario.gamma + 1)
         self.outcomes: list[tuple[int, ...]] = []
 
     def run(self, n: int, seeds: np.random.SeedSequence, *, probe: bool = False) -> Tally:
@@ -121,19 +121,12 @@ class BlockSampler:
         return drafts
 
     def _rows(self, start: int, previous: int, drafts: list[int]) -> tuple[Any, Any]:
-        gamma = self._scenario.gamma
-        positions = self._positions[start : start + gamma + 1]
-        if self._scenario.chain.contexts == 1:
-            # Fancy indexing copies: the implementation never sees the originals.
-            return self._target_rows[positions, 0], self._draft_rows[positions[:-1], 0]
         contexts = [previous, *drafts]
-        return (
-            self._target_rows[positions, contexts],
-            self._draft_rows[positions[:-1], contexts[:-1]],
-        )
+        return self._target_rows.pick(start, contexts), self._draft_rows.pick(start, contexts[:-1])
 
     def _call(self, start: int, previous: int, drafts: list[int]) -> tuple[list[int], int | None]:
-        rows = (*self._rows(start, previous, drafts), to_framework(drafts, self._target.framework))
+        drafted = ids_to_framework(drafts, self._target.framework)
+        rows = (*self._rows(start, previous, drafts), drafted)
         self._calls += 1
         self._observer.begin((start, previous, *drafts))
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -14,7 +14,16 @@ from specverify.audit.forms import Framework
 from specverify.audit.targets import Target
 from specverify.errors import ImplementationError, ImplementationRaisedError, InvalidEmissionError
 
-__all__ = ["guarded", "invoke", "read_count", "read_tokens", "split_result", "to_framework"]
+__all__ = [
+    "RowSource",
+    "guarded",
+    "ids_to_framework",
+    "invoke",
+    "read_count",
+    "read_tokens",
+    "split_result",
+    "to_framework",
+]
 
 Guard = Callable[[], AbstractContextManager[None]]
 
@@ -30,6 +39,46 @@ def to_framework(values: Any, framework: Framework) -> Any:
     import torch
 
     return torch.tensor(array, dtype=torch.float32 if array.dtype.kind == "f" else torch.int64)
+
+
+def ids_to_framework(ids: Sequence[int], framework: Framework) -> Any:
+    """A fresh array of whole numbers; quicker than :func:`to_framework`, once for every call."""
+    if framework is Framework.NUMPY:
+        return np.array(ids, dtype=np.int64)
+    import torch
+
+    return torch.tensor(ids, dtype=torch.int64)
+
+
+class RowSource:
+    """Rows to hand over, always as copies: an implementation never sees the originals.
+
+    Args:
+        rows: Probabilities, shape ``(positions, contexts, vocab)``.
+        framework: Which arrays to hand over.
+
+    Attributes:
+        handed: All rows as they are handed over, rounded to the framework's dtype.
+    """
+
+    def __init__(self, rows: Any, framework: Framework) -> None:
+        self._framework = framework
+        self.handed = to_framework(rows, framework)
+        _, self._contexts, vocab_size = rows.shape
+        self._flat = self.handed.reshape(-1, vocab_size)
+
+    def pick(self, start: int, contexts: Sequence[int]) -> Any:
+        """Rows from the position ``start`` on, shape ``(len(contexts), vocab)``.
+
+        Args:
+            start: Position of the first row.
+            contexts: Context of each; no matter where there is only one.
+        """
+        if self._contexts == 1:
+            rows = self._flat[start : start + len(contexts)]
+            return rows.copy() if self._framework is Framework.NUMPY else rows.clone()
+        places = [(start + i) * self._contexts + context for i, context in enumerate(contexts)]
+        return self._flat[ids_to_framework(places, self._framework)]
 
 
 def invoke(target: Target, arguments: tuple[Any, ...], generator: Any, **more: Any) -> Any:

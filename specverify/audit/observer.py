@@ -6,14 +6,14 @@ back, the input that did it is read from there.
 
 from __future__ import annotations
 
+import mmap
 import signal
 import threading
+from array import array
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Protocol
-
-import numpy as np
 
 from specverify.errors import ImplementationTimeoutError
 
@@ -69,11 +69,12 @@ class FlightRecorder:
     def __init__(self, path: Path, *, create: bool = False) -> None:
         if create:
             path.write_bytes(bytes(8 * _SLOTS))
-        self._slots = np.memmap(path, dtype=np.int64, mode="r+", shape=(_SLOTS,))
+        with path.open("r+b") as file:
+            self._slots = memoryview(mmap.mmap(file.fileno(), 8 * _SLOTS)).cast("q")
 
     def begin(self, note: Sequence[int]) -> None:
         """Write the note."""
-        kept = note[: _SLOTS - 3]
+        kept = array("q", note[: _SLOTS - 3])
         self._slots[3 : 3 + len(kept)] = kept
         self._slots[2] = len(kept)
         self._slots[0] += 1
@@ -85,14 +86,14 @@ class FlightRecorder:
     @property
     def begun(self) -> int:
         """Calls begun so far."""
-        return int(self._slots[0])
+        return self._slots[0]
 
     @property
     def in_flight(self) -> bool:
         """Whether a call has begun and not ended."""
-        return bool(self._slots[0] != self._slots[1])
+        return self._slots[0] != self._slots[1]
 
     @property
     def note(self) -> list[int]:
         """Note of the last call begun."""
-        return [int(value) for value in self._slots[3 : 3 + int(self._slots[2])]]
+        return self._slots[3 : 3 + self._slots[2]].tolist()
