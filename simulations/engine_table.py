@@ -244,7 +244,7 @@ ENGINES = (
     ),
     _generate(
         "generate, other tokenizer, greedy",
-        "pair=tiny,gamma=3,mode=other-tokenizer,temperature=0",
+        "pair=tiny,gamma=3,mode=other-tokenizer,vocabulary=subset,temperature=0",
     ),
     _generate("generate, Gemma 4 assistant", "mode=multi-token,gamma=3"),
     _generate("generate, ensemble", "pair=tiny,gamma=3,ensemble=0.8", "--declare", "lossy:0.2"),

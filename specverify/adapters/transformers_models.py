@@ -125,9 +125,13 @@ def translated(models: Models, vocabulary: str, *, prune: bool = True) -> Models
     assistant = _with_rows(models.assistant, kept, len(own))
     tokenizers = _tokenizer(names, " "), _tokenizer(own, own[unknown])
     # A copy in float64, made before the library prunes what it is handed.
-    exact_draft = TransformersModel(copy.deepcopy(assistant).double())
+    exact_draft: Model | None = TransformersModel(copy.deepcopy(assistant).double())
     if prune:
         _prune(assistant, tokenizers, size)
+    elif vocabulary == "overlapping":
+        # A draft that the target lacks is read as the target's unknown token; the draft goes on
+        # from its own, so that what follows is no function of the text.
+        exact_draft = None
     return Models(
         name=models.name,
         draft_name=models.draft_name,

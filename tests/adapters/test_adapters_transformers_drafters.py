@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from numpy.typing import NDArray
 from safetensors.torch import save_file
 from transformers.generation import candidate_generator
 
@@ -206,6 +207,54 @@ def test_greedy_drafts_go_through_texts_where_tokenizers_differ(
     law = engine.reference().probs([1, 0, 3], tokens, PLAIN)
     assert law[0, np.arange(10), tokens[0]].tolist() == [1.0] * 10
     assert max(drafted) > 0
+
+
+@RELEASED
+def test_greedy_drafts_through_texts_are_lost_where_a_text_repeats_itself(monkeypatch) -> None:
+    """The library looks for the old end in the new text by the longest run that both share."""
+    settings = "pair=tiny,gamma=3,mode=other-tokenizer,vocabulary=subset,temperature=0"
+    engine: TransformersEngine = resolve(f"transformers:{settings}").implementation
+    sampling, prompt = SamplingParams(temperature=0.0), [1, 2, 3]
+    drawn = engine.sample(prompt, 1, 8, sampling, seed=0)
+    text = drawn.tokens[0].tolist()
+    assert text == [15, 16, 18, 19, 18, 18, 19, 28]
+    laws = engine.draft_probs(prompt, drawn.tokens, sampling)
+    assert laws is not None
+    right = laws[0].argmax(axis=-1) == text
+    assert (drawn.passes[0], passes_needed(right, gamma=3)) == (6, 3)
+
+    def process(self, ids, texts):
+        new = self.convert_source_tokens_to_target_tokens(
+            texts[:, ids.shape[1] :],
+            source_tokenizer=self.assistant_tokenizer,
+            destination_tokenizer=self.target_tokenizer,
+        )
+        return torch.cat([ids, new], dim=-1)
+
+    kind = candidate_generator.AssistedCandidateGeneratorDifferentTokenizers
+    monkeypatch.setattr(kind, "_process_assistant_outputs", process)
+    mended = engine.sample(prompt, 1, 8, sampling, seed=0)
+    assert mended.tokens[0].tolist() == text
+    assert mended.passes[0] == 3
+
+
+def passes_needed(right: NDArray[np.bool_], gamma: int) -> int:
+    """Passes for a text where it is known which of its tokens the draft would have drafted."""
+    place = passes = 0
+    while place < len(right):
+        drafted = right[place : place + min(gamma, len(right) - 1 - place)]
+        place += int(np.cumprod(drafted).sum()) + 1
+        passes += 1
+    return passes
+
+
+def test_greedy_drafts_that_the_target_lacks_have_no_law_to_expect() -> None:
+    """They are read as its unknown token, and the draft goes on from its own."""
+    sampling, tokens = SamplingParams(temperature=0.0), np.array([[0, 1]])
+    for vocabulary, known in (("overlapping", False), ("subset", True)):
+        engine = small(f"mode=other-tokenizer,temperature=0,vocabulary={vocabulary}", 5, 2)
+        found = engine.draft_probs([1, 0, 3], tokens, sampling)
+        assert (found is not None) == known
 
 
 @RELEASED
