@@ -10,7 +10,8 @@ import numpy as np
 from specverify._arrays import namespace, to_numpy
 from specverify.audit.calls import invoke, split_result
 from specverify.audit.forms import Form
-from specverify.audit.targets import Target, takes
+from specverify.audit.signatures import takes
+from specverify.audit.targets import Target
 from specverify.errors import InputMutatedError, InvalidEmissionError
 
 __all__ = ["RowOfBatch", "as_block_verifier", "as_traced_verifier"]

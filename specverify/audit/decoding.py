@@ -17,8 +17,9 @@ from specverify.audit.forms import Framework
 from specverify.audit.observer import Observer
 from specverify.audit.randomness import make_generator, seed_global_generators
 from specverify.audit.scenarios import Scenario
+from specverify.audit.signatures import takes
 from specverify.audit.tally import Tally
-from specverify.audit.targets import Target, takes
+from specverify.audit.targets import Target
 from specverify.errors import ImplementationError, InputMutatedError, InvalidEmissionError
 
 __all__ = ["EOS", "DecodeSampler", "decode_case", "prompt_of", "step_functions"]

@@ -34,8 +34,9 @@ from specverify.audit.forms import Form
 from specverify.audit.observer import Observer
 from specverify.audit.scenarios import Scenario
 from specverify.audit.schemes import STANDARD
+from specverify.audit.signatures import takes
 from specverify.audit.tally import Tally
-from specverify.audit.targets import Target, takes
+from specverify.audit.targets import Target
 from specverify.audit.tracing import (
     handed_dtype,
     paths_expected,

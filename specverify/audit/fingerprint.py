@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import sys
 from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+
+from specverify.audit.signatures import unwrapped
 
 __all__ = ["fingerprint"]
 
@@ -26,7 +27,7 @@ def fingerprint(implementation: Any) -> dict[str, Any]:
         ``source``: SHA-256 of the file that defines it, or None where there is none;
         ``distribution``: name and version, or None.
     """
-    defining = inspect.unwrap(implementation) if callable(implementation) else implementation
+    defining = unwrapped(implementation) if callable(implementation) else implementation
     module = getattr(defining, "__module__", None) or type(defining).__module__
     path = getattr(sys.modules.get(module), "__file__", None)
     return {

@@ -15,9 +15,16 @@ from typing import Any
 
 from specverify.audit.fingerprint import fingerprint
 from specverify.audit.forms import Form, Framework
+from specverify.audit.signatures import (
+    find_form,
+    find_framework,
+    find_generator,
+    parameters_of,
+    refuse_other_order,
+)
 from specverify.errors import InvalidInputError, MissingDependencyError, UnknownTargetError
 
-__all__ = ["Target", "is_recording", "register", "registered", "resolve", "takes", "with_settings"]
+__all__ = ["Target", "is_recording", "register", "registered", "resolve", "with_settings"]
 
 _REFERENCE = {
     Form.VERIFY: "specverify.sampler.verify:speculative_verify",
@@ -29,7 +36,6 @@ _REFERENCE = {
 _GROUP = "specverify.targets"
 _REGISTRY: dict[str, dict[Form, str]] = {"reference": _REFERENCE}
 _RECORDINGS = (".jsonl", ".parquet", ".npz")
-_GENERATOR_NAMES = ("generator", "rng", "gen", "random_state")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,7 +197,7 @@ def _value(text: str) -> Any:
 
 
 def _start(factory: Callable[..., Any], name: str, settings: dict[str, Any]) -> Any:
-    known = _parameters(factory)
+    known = parameters_of(factory)
     for key in settings:
         if key not in known:
             hint = _suggest(key, list(known))
@@ -209,8 +215,8 @@ def _describe(
     framework: Framework | None,
 ) -> Target:
     if inspect.isclass(implementation):
-        implementation = implementation()
-    chosen = form or _form(implementation, name)
+        implementation = _instance(implementation, name)
+    chosen = form or find_form(implementation, name)
     if chosen is Form.GENERATE:
         return Target(
             name=name,
@@ -222,12 +228,13 @@ def _describe(
         )
     if not callable(implementation):
         raise UnknownTargetError("target", f"{name} is not callable")
+    refuse_other_order(implementation, chosen)
     return Target(
         name=name,
         form=chosen,
-        framework=framework or _framework(implementation),
+        framework=framework or find_framework(implementation),
         implementation=implementation,
-        generator=_generator(implementation, 3 if chosen is not Form.DECODE else 5),
+        generator=find_generator(implementation, 3 if chosen is not Form.DECODE else 5),
         spec=spec,
     )
 
@@ -246,8 +253,26 @@ def _load(text: str) -> Any:
         if not hasattr(found, part):
             names = [n for n in dir(found) if not n.startswith("_")]
             raise UnknownTargetError("target", f"{where} has no {part!r}{_suggest(part, names)}")
+        if inspect.isclass(found) and inspect.isfunction(inspect.getattr_static(found, part)):
+            found = _instance(found, text)  # a method of an object, not of the class
         found = getattr(found, part)
     return found
+
+
+def _instance(kind: type, name: str) -> Any:
+    """An object of a class that needs no arguments."""
+    needed = [
+        parameter
+        for parameter, p in parameters_of(kind).items()
+        if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+    ]
+    if needed:
+        raise UnknownTargetError(
+            "target",
+            f"{name}: {kind.__name__} cannot be made without {', '.join(needed)}; name a function, "
+            "or an object that the module makes",
+        )
+    return kind()
 
 
 def _load_file(path: Path) -> Any:
@@ -286,62 +311,6 @@ def _load_module(name: str) -> Any:
     finally:
         if added:
             sys.path.remove(here)
-
-
-def _form(implementation: Any, name: str) -> Form:
-    if hasattr(implementation, "sample") and hasattr(implementation, "describe"):
-        return Form.GENERATE
-    parameters = _parameters(implementation)
-    if {"target_step", "draft_step"} & set(parameters) or len(parameters) >= 6:
-        return Form.DECODE
-    if "draft_tokens" in parameters or len(parameters) in (3, 4):
-        return Form.VERIFY
-    raise InvalidInputError(
-        "form",
-        f"cannot be told from the signature of {name} ({', '.join(parameters) or 'unknown'}); "
-        "say verify, decode or generate",
-    )
-
-
-def _framework(function: Callable[..., Any]) -> Framework:
-    hints = " ".join(str(p.annotation) for p in _parameters(function).values())
-    if "torch" in hints or "Tensor" in hints:
-        return Framework.TORCH
-    if any(word in hints for word in ("numpy", "np.", "NDArray", "ndarray")):
-        return Framework.NUMPY
-    code = inspect.unwrap(function)
-    if not hasattr(code, "__globals__"):  # an object that can be called
-        code = type(function).__call__
-    namespace = getattr(code, "__globals__", {})
-    modules = {getattr(value, "__name__", "") for value in namespace.values()}
-    if "torch" not in modules and "numpy" in modules:
-        return Framework.NUMPY
-    return Framework.TORCH if importlib.util.find_spec("torch") else Framework.NUMPY
-
-
-def _generator(function: Callable[..., Any], positional: int) -> str | None:
-    parameters = _parameters(function)
-    for name in _GENERATOR_NAMES:
-        if name in parameters:
-            return name
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    ordered = [p for p in parameters.values() if p.kind in kinds]
-    if len(ordered) <= positional:
-        return None
-    default = ordered[positional].default
-    return "*" if default is None or default is inspect.Parameter.empty else None
-
-
-def takes(function: Any, parameter: str) -> bool:
-    """Whether a function has a parameter of this name."""
-    return parameter in _parameters(function)
-
-
-def _parameters(function: Any) -> dict[str, inspect.Parameter]:
-    try:
-        return dict(inspect.signature(function).parameters)
-    except (TypeError, ValueError):
-        return {}
 
 
 def _suggest(text: str, names: list[str]) -> str:
