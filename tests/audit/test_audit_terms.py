@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -34,3 +35,21 @@ def test_levels_are_shared() -> None:
     assert TERMS.adjusted(1e-7) == pytest.approx(2e-5)
     assert TERMS.adjusted(0.5) == 1.0
     assert math.exp(TERMS.log_e_threshold) == pytest.approx(1e8)
+
+
+FORGIVING = replace(TERMS, tolerance=0.005)
+
+
+def test_a_p_value_that_allows_for_the_tolerance_fails_by_itself() -> None:
+    """One that does not counts for nothing, however small: the law itself may be off."""
+    bounded = Interval(high=0.01)
+    assert FORGIVING.adjusted(1e-20, tolerant=True) == pytest.approx(2e-18)
+    assert FORGIVING.adjusted(1e-20) == 1.0
+    assert FORGIVING.verdict(1e-20, 0.5, bounded, tolerant=True) is Verdict.FAIL
+    assert FORGIVING.verdict(1e-20, 0.5, bounded) is Verdict.PASS
+
+
+def test_no_distance_is_above_one() -> None:
+    widened = FORGIVING.widened(Interval(low=0.99, high=0.999))
+    assert (widened.low, widened.high) == (pytest.approx(0.985), 1.0)
+    assert FORGIVING.widened(Interval()) == Interval()
