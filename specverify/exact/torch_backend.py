@@ -33,7 +33,7 @@ from specverify.exact.torch_shadow import (
 
 __all__ = ["TorchSession", "torch_interception"]
 
-_RANDOM, _EMPTY, _VIEW, _SCALAR, _PLAIN = range(5)
+_RANDOM, _EMPTY, _VIEW, _SCALAR, _PLAIN, _COMPOSITE = range(6)
 _EMPTIES = frozenset({"empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided"})
 _ALIASES = frozenset({"lift_fresh", "alias", "detach", "_unsafe_view", "_reshape_alias"})
 _POISON = -(2**62)
@@ -55,6 +55,9 @@ class _Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> Any:
         kwargs = kwargs or {}
         sort, name = self._sorted.get(func) or self._sort(func)
+        if sort == _COMPOSITE:
+            with self:
+                return func.decompose(*args, **kwargs)
         if sort == _PLAIN and not any_shadows():
             return func(*args, **kwargs)
         if sort == _VIEW or active_tape() is None:
@@ -75,7 +78,10 @@ class _Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _sort(self, func: Any) -> tuple[int, str]:
         name = func.overloadpacket.__name__
         sort = _PLAIN
-        if torch.Tag.nondeterministic_seeded in func.tags:
+        if func.has_kernel_for_dispatch_key(torch._C.DispatchKey.CompositeImplicitAutograd):
+            # In inference mode alone these come here whole: `Tensor.to` would look like a view.
+            sort = _COMPOSITE
+        elif torch.Tag.nondeterministic_seeded in func.tags:
             sort = _RANDOM
         elif name in _EMPTIES:
             sort = _EMPTY
