@@ -11,7 +11,7 @@ import numpy as np
 from specverify.exact.numpy_arrays import filled, has_symbols
 from specverify.exact.reals import exponential, gumbel, uniform
 from specverify.exact.tape import active_tape, refuse
-from specverify.exact.tokens import draw_index, normalised
+from specverify.exact.tokens import draw_below, draw_index, normalised
 
 __all__ = ["LEGACY", "TracedGenerator"]
 
@@ -135,9 +135,8 @@ def _integers(
     count = stop - start + int(endpoint)
     if count <= 0:
         raise ValueError("low >= high")
-    probs = (1.0 / count,) * count
     shape = _shape(size)
-    picks = [start + draw_index(probs, "integers") for _ in range(int(np.prod(shape)))]
+    picks = [start + draw_below(count, "integers") for _ in range(int(np.prod(shape)))]
     return (
         np.asarray(picks, dtype=dtype).reshape(shape) if shape else np.dtype(dtype).type(picks[0])
     )

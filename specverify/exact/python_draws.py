@@ -11,7 +11,7 @@ from typing import Any
 from specverify.exact import scalars
 from specverify.exact.reals import SymbolicReal, exponential, uniform
 from specverify.exact.tape import refuse
-from specverify.exact.tokens import draw_index, normalised
+from specverify.exact.tokens import draw_below, draw_index, normalised
 
 __all__ = ["LIFTED_MATH", "PYTHON_RANDOM"]
 
@@ -31,7 +31,7 @@ def _expovariate(lambd: float = 1.0) -> Any:
 def _below(count: int, label: str) -> int:
     if count <= 0:
         raise ValueError(f"empty range for {label}")
-    return draw_index((1.0 / count,) * count, label)
+    return draw_below(count, label)
 
 
 def _choice(seq: Sequence[Any]) -> Any:

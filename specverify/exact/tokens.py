@@ -7,7 +7,10 @@ from typing import Any
 
 from specverify.exact.tape import Tape, active_tape, refuse
 
-__all__ = ["UnreadToken", "draw_index", "normalised"]
+__all__ = ["UnreadToken", "draw_below", "draw_index", "normalised"]
+
+# More values than a vocabulary has tokens: a seed, or a fraction in integers; not followed.
+_MOST_VALUES = 2**17
 
 
 def normalised(weights: Any, label: str) -> tuple[float, ...]:
@@ -38,6 +41,17 @@ def draw_index(probs: tuple[float, ...], label: str) -> int:
     if 1.0 in probs:
         return probs.index(1.0)
     return tape.choose(probs, label)
+
+
+def draw_below(count: int, label: str) -> int:
+    """An integer from 0 to ``count - 1``, all alike; branches now.
+
+    Raises:
+        UnsupportedRandomness: If there are too many values to look at each.
+    """
+    if count > _MOST_VALUES:
+        refuse(label, f"of {count} values (a seed?): too many to follow")
+    return draw_index((1.0 / count,) * count, label)
 
 
 class UnreadToken:

@@ -10,7 +10,7 @@ import torch
 
 from specverify.exact.reals import exponential, uniform
 from specverify.exact.tape import active_tape, refuse
-from specverify.exact.tokens import UnreadToken, draw_index, normalised
+from specverify.exact.tokens import UnreadToken, draw_below, draw_index, normalised
 from specverify.exact.torch_shadow import (
     contents,
     filled_tensor,
@@ -145,8 +145,7 @@ def _bernoulli(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torc
 
 def _randint(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor:
     low, high, shape = args if len(args) == 3 else (0, *args)
-    probs = (1.0 / (high - low),) * (high - low)
-    cells = filled_tensor(shape, lambda: low + draw_index(probs, "torch.randint"))
+    cells = filled_tensor(shape, lambda: low + draw_below(high - low, "torch.randint"))
     return new_tensor(cells, kwargs.get("dtype") or torch.int64, kwargs.get("device"))
 
 
