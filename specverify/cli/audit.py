@@ -19,7 +19,14 @@ from specverify.cli.options import (
 )
 from specverify.cli.progress import progress
 from specverify.cli.report import rendered
-from specverify.cli.shell import note, say, terminable, write_file
+from specverify.cli.shell import (
+    note,
+    say,
+    terminable,
+    writable_file,
+    writable_folder,
+    write_file,
+)
 from specverify.errors import UnknownTargetError
 
 if TYPE_CHECKING:
@@ -66,6 +73,9 @@ def audit(
     """Audit an implementation: are its tokens the target's, and is it as fast as it should be?"""
     from specverify.audit.storage import Storage
 
+    writable_folder("--out", out)
+    for option, path in (("--md", md), ("--junit", junit), ("--html", html)):
+        writable_file(option, path)
     storage = Storage(path=None if out is None else out / "ledger", fresh=fresh)
     audited = _with_settings(target, reference, settings)
     result = _run(audited, _config(**_settings(context)), seed, storage)

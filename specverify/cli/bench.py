@@ -11,7 +11,7 @@ import typer
 
 from specverify.cli.options import AsJson, UnusedSeed, comma_separated
 from specverify.cli.progress import progress
-from specverify.cli.shell import say, say_json, say_records, write_file
+from specverify.cli.shell import say, say_json, say_records, writable_folder, write_file
 from specverify.errors import MissingDependencyError
 
 __all__ = ["bench"]
@@ -37,6 +37,7 @@ def bench(
     seed: UnusedSeed = 0,
 ) -> None:
     """Measure speed beside the peers', in alternating runs; whatever is found, exit 0."""
+    writable_folder("--out", out)
     try:
         from specverify.bench.run import as_markdown, chosen, machine, measured, rows
         from specverify.bench.timing import Size

@@ -35,8 +35,9 @@ def logs(
     from specverify.adapters.logs.pooling import pooled
     from specverify.adapters.logs.reading import read_records
 
+    text = read_text(file)
     try:
-        records = read_records(read_text(file))
+        records = read_records(text)
     except InvalidInputError as error:
         raise InvalidInputError("FILE", f"{file} {error.problem}") from None
     pools = pooled(records)

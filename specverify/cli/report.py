@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from specverify.cli.options import AsJson, UnusedSeed
-from specverify.cli.shell import note, say, screen, write_file
+from specverify.cli.shell import note, say, screen, writable_file, write_file
 from specverify.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -45,6 +45,9 @@ def report(
 
     if not run and html is None:
         raise InvalidInputError("RUN", "name at least one audit (only --html goes without)")
+    if studies is not None and html is None:
+        raise InvalidInputError("--studies", "are shown on a page: give --html FILE, too")
+    writable_file("--html", html)
     runs = read_runs(run or [])
     for problem in runs.unreadable:
         note(f"passed over: {problem}")

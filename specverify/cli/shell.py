@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import sys
@@ -25,6 +26,8 @@ __all__ = [
     "say_records",
     "screen",
     "terminable",
+    "writable_file",
+    "writable_folder",
     "write_file",
 ]
 
@@ -81,6 +84,44 @@ def terminable() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def writable_file(option: str, path: Path | None) -> None:
+    """Refuse a file that cannot be written, before long work goes into what belongs there.
+
+    Args:
+        option: Name of the option, for the message.
+        path: The file; its folder need not be there yet. None is no file.
+
+    Raises:
+        InvalidInputError: If it is a directory, or may not be written.
+    """
+    if path is None:
+        return
+    if path.is_dir():
+        raise InvalidInputError(option, f"cannot write {path}: is a directory")
+    if path.exists() and not os.access(path, os.W_OK):
+        raise InvalidInputError(option, f"cannot write {path}: no permission")
+    writable_folder(option, path.parent)
+
+
+def writable_folder(option: str, path: Path | None) -> None:
+    """Refuse a folder that nothing can be written into, before long work.
+
+    Args:
+        option: Name of the option, for the message.
+        path: The folder, which need not be there yet. None is no folder.
+
+    Raises:
+        InvalidInputError: If it, or what it would lie in, is a file or may not be written.
+    """
+    if path is None:
+        return
+    there = next(place for place in (path, *path.absolute().parents) if place.exists())
+    if not there.is_dir():
+        raise InvalidInputError(option, f"cannot write into {path}: {there} is a file")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise InvalidInputError(option, f"cannot write into {path}: no permission in {there}")
 
 
 def write_file(option: str, path: Path, text: str) -> None:

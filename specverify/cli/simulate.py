@@ -11,7 +11,7 @@ import typer
 from specverify.cli.logs import read_text
 from specverify.cli.options import AsJson, Seed, axis_values
 from specverify.cli.progress import progress
-from specverify.cli.shell import note, say, say_json, say_records, write_file
+from specverify.cli.shell import note, say, say_json, say_records, writable_file, write_file
 from specverify.errors import InvalidInputError
 
 __all__ = ["simulate"]
@@ -68,6 +68,8 @@ def simulate(
     batch, token_time, prefill, draft_prefill, overlap, bonus, hazard. Times are in plain target
     steps.
     """
+    for option, path in (("--out", out), ("--resume", resume)):
+        writable_file(option, path)
     texts = {
         "alpha": alpha,
         "gamma": gamma,

@@ -9,7 +9,7 @@ import typer
 
 from specverify.cli.options import AsJson, Seed
 from specverify.cli.progress import progress
-from specverify.cli.shell import say, say_json, say_records
+from specverify.cli.shell import say, say_json, say_records, writable_folder
 from specverify.errors import InvalidInputError, MissingDependencyError
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from specverify.models.trainer import TrainingProgress
 
 __all__ = ["train"]
+
+CORPORA = ("auto", "shakespeare", "stdlib")
 
 
 def train(
@@ -47,6 +49,7 @@ def train(
 
     if preset not in PRESETS:
         raise InvalidInputError("--preset", f"must be {' or '.join(PRESETS)}, got {preset!r}")
+    writable_folder("DIR", output)
     with progress() as show:
 
         def report(state: TrainingProgress) -> None:
@@ -70,8 +73,12 @@ def train(
 
 def _corpus(name: str) -> str | Corpus:
     path = Path(name)
-    if not path.is_file():
+    if name in CORPORA:
         return name
+    if not path.is_file():
+        raise InvalidInputError(
+            "--corpus", f"must be {', '.join(CORPORA)} or a text file; there is no {name!r}"
+        )
     from specverify.models.corpus import Corpus
 
     text = path.read_text(encoding="utf-8", errors="replace")

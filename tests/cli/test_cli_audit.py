@@ -125,6 +125,11 @@ def test_a_slower_scheme_is_a_finding_unless_the_standard_is_expected() -> None:
         (["reference", "--workers", "0"], "--workers"),
         (["reference", "--memory-limit", "much"], "--memory-limit: must be a size such as 2G"),
         (["reference", "--seed", "-1"], "--seed"),
+        # Said before the audit: its end would be too late.
+        (["reference", "--html", "."], "--html: cannot write .: is a directory"),
+        (["reference", "--md", f"{PLANTED}/x.md"], "--md: cannot write into"),
+        (["reference", "--junit", f"{PLANTED}/x/y.xml"], "--junit: cannot write into"),
+        (["reference", "--out", str(PLANTED)], f"{PLANTED} is a file"),
     ],
 )
 def test_a_mistake_exits_2_and_is_named(arguments: list[str], said: str) -> None:
@@ -133,6 +138,7 @@ def test_a_mistake_exits_2_and_is_named(arguments: list[str], said: str) -> None
     assert said in shown.stderr
     assert "Traceback" not in shown.output
     assert shown.stdout == ""
+    assert "look 1" not in shown.stderr
 
 
 def test_an_interrupted_audit_exits_130(tmp_path: Path) -> None:

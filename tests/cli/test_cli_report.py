@@ -62,12 +62,22 @@ def test_markdown_and_junit(run: Path) -> None:
     assert ET.fromstring(shown(run, "--format", "junit")).tag == "testsuites"
 
 
-@pytest.mark.parametrize("arguments", [["nosuch"], [".", "--format", "pdf"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [["nosuch"], [".", "--format", "pdf"], ["no", "--html", "result.json/x"]],
+)
 def test_mistakes_exit_2(arguments: list[str], run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(run)
     result = CliRunner().invoke(app, ["report", *arguments])
     assert result.exit_code == 2
-    assert arguments[-1] in result.stderr
+    assert arguments[-1].partition("/")[0] in result.stderr
+    assert result.stdout == ""
+
+
+def test_studies_without_a_page_are_refused(run: Path) -> None:
+    result = CliRunner().invoke(app, ["report", str(run), "--studies", str(run)])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "--studies: are shown on a page" in result.stderr
 
 
 def test_several_runs_at_a_glance_and_as_one_page(run: Path, tmp_path: Path) -> None:

@@ -104,6 +104,8 @@ def test_results_go_to_a_file_and_a_sweep_goes_on(tmp_path) -> None:
         (["--alpha", "0.5/0.6", "--process", "beta"], "alpha: must be one number for beta"),
         (["--policy", "optimal", "--timing", "roofline"], "policy: optimal needs"),
         (["--process", "markov", "--alpha", "0.95"], "spread"),
+        (["--resume", "."], "--resume: cannot write .: is a directory"),
+        (["--out", "."], "--out: cannot write .: is a directory"),
     ],
 )
 def test_mistakes_exit_2(arguments: list[str], said: str) -> None:

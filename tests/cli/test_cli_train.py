@@ -36,7 +36,7 @@ def test_a_pair_is_trained_from_a_file(tmp_path: Path, text: Path) -> None:
     ("arguments", "said"),
     [
         (["--preset", "huge"], "'huge'"),
-        (["--corpus", "nosuch.txt"], "'nosuch.txt'"),
+        (["--corpus", "nosuch.txt"], "a text file; there is no 'nosuch.txt'"),
         (["--target-steps", "0"], "target-steps"),
     ],
 )
@@ -44,3 +44,9 @@ def test_mistakes_are_named(arguments: list[str], said: str, tmp_path: Path) -> 
     shown = CliRunner().invoke(app, ["train", str(tmp_path), *arguments])
     assert shown.exit_code == 2
     assert said in shown.stderr
+
+
+def test_a_file_in_place_of_the_folder_is_said_before_the_training(text: Path) -> None:
+    shown = CliRunner().invoke(app, ["train", str(text)])
+    assert shown.exit_code == 2
+    assert f"{text} is a file" in shown.stderr
