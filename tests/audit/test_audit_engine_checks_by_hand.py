@@ -1,0 +1,116 @@
+"""Checks of engines on counts made for them: two samples, transforms, neighbours, passes.
+
+Draws are seeded; the level of an audit is 1e-6.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from specverify.audit.checks.transform import check_pairs, check_transform, pass_p_value
+from specverify.audit.checks.two_samples import check_two_samples
+from specverify.audit.engines import BINS, ORDERS, PAIR_BINS, EngineScenario
+from specverify.audit.evidence import Stratum, tolerant_p_value, weigh
+from specverify.audit.tally import Tally
+from specverify.audit.terms import SUSPICIOUS, Terms
+from specverify.results import Verdict
+from specverify.stats.context import Evidence
+
+TERMS = Terms(
+    n=2000, tests=100, bets=50, false_alarm=1e-6, confidence=0.999, power=0.9, tv=1.0, seed=0
+)
+NO_BET = Evidence(log_e=0.0, n=0, impossible=0, shares={})
+ENGINE = EngineScenario(name="plain", purpose="by hand", length=4)
+
+
+def arms(*first_and_second: tuple[list[int], list[int]]) -> Tally:
+    """Two prompts alike; a pair of rows of counts for each position."""
+    tally = Tally()
+    pairs = np.array(first_and_second)  # positions, arms, cells
+    tally.table("arms", (2, 2, len(pairs), pairs.shape[2]))[...] = pairs.transpose(1, 0, 2)[:, None]
+    return tally
+
+
+def test_two_samples_are_compared_by_the_usual_chi_square() -> None:
+    """Cells expected fewer than five times in the smaller arm are put together."""
+    first, second = [23, 67, 6, 4, 0], [90, 90, 10, 8, 2]
+    same = [50, 40, 5, 5, 0]
+    tally = arms((same, [100, 80, 10, 10, 0]), (first, second), (same, same), (same, same))
+    check = check_two_samples(ENGINE, tally, TERMS, bet=NO_BET)
+    merged = np.array([[23, 67, 6, 4], [90, 90, 10, 10]])
+    usual = stats.chi2_contingency(merged, correction=False)
+    assert check.statistic == pytest.approx(2 * usual.statistic)
+    # Suspicious alone; the least of four positions is not.
+    assert SUSPICIOUS / 4 < stats.chi2.sf(check.statistic, 2 * usual.dof) < SUSPICIOUS
+    assert check.verdict is Verdict.PASS
+    assert check.params["dof"] == 2 * 3
+    twice = arms(*([([2 * c for c in first], [2 * c for c in second])] * 4))
+    assert check_two_samples(ENGINE, twice, TERMS, bet=NO_BET).verdict is Verdict.INCONCLUSIVE
+    narrow = replace(TERMS, tv=0.01)
+    assert check_two_samples(ENGINE, tally, narrow, bet=NO_BET).verdict is Verdict.INCONCLUSIVE
+
+
+def transforms(*, leaning_at: int | None = None, share: float = 0.0, n: int = 4000) -> Tally:
+    """Uniform transforms, in one order of one position shifted to the first cell."""
+    rng, tally = np.random.default_rng(3), Tally()
+    table = tally.table("transform", (ENGINE.length, len(ORDERS), BINS))
+    table[...] = rng.multinomial(n, np.full(BINS, 1 / BINS), size=table.shape[:2])
+    if leaning_at is not None:
+        law = np.full(BINS, (1 - share) / BINS)
+        law[0] += share
+        table[leaning_at, 1] = rng.multinomial(n, law)
+    return tally
+
+
+@pytest.mark.parametrize("log_e", [0.0, np.log(200)])
+def test_an_engines_position_that_is_off_is_refuted_in_any_order(log_e: float) -> None:
+    bet = Evidence(log_e, 0, 0, {})
+    right = check_transform(ENGINE, transforms(), TERMS, bet=bet)
+    assert right.verdict is (Verdict.PASS if log_e == 0 else Verdict.INCONCLUSIVE)
+    wrong = check_transform(ENGINE, transforms(leaning_at=2, share=0.08), TERMS, bet=bet)
+    assert wrong.verdict is Verdict.FAIL
+    assert wrong.diagnosis is not None
+    assert wrong.diagnosis.position == 2
+
+
+def test_an_engines_tolerance_forgives_that_much_and_impossible_tokens() -> None:
+    lenient = replace(TERMS, tolerance=0.05)
+    for share, verdict in ((0.03, "pass"), (0.8, "fail")):
+        tally = transforms(leaning_at=2, share=share)
+        tally.table("impossible", (1,))[0] = 2
+        assert check_transform(ENGINE, tally, lenient, bet=NO_BET).verdict == verdict
+        assert check_transform(ENGINE, tally, TERMS, bet=NO_BET).p_value == 0.0
+    pooled = [Stratum(c, np.full(BINS, 1 / BINS)) for c in tally.arrays["transform"].sum(axis=0)]
+    check = check_transform(ENGINE, tally, lenient, bet=NO_BET)
+    assert check.p_value == min(tolerant_p_value(stratum, 0.05) for stratum in pooled)
+
+
+def test_neighbours_of_an_engine_are_compared_given_the_earlier_one() -> None:
+    """Earlier cells may be as they like; the later one is uniform. Of a pair both may be off."""
+    earlier = np.array([4000, 2000, 1000, 500])
+    tables = np.repeat(earlier[:, None] // PAIR_BINS, PAIR_BINS, axis=1)
+    tally = Tally()
+    pairs = tally.table("transform-pairs", (len(ORDERS), PAIR_BINS, PAIR_BINS))
+    pairs[...] = tables
+    assert check_pairs(ENGINE, tally, TERMS, bet=NO_BET).verdict is Verdict.PASS
+    lenient = replace(TERMS, tolerance=0.02)
+    assert check_pairs(ENGINE, tally, lenient, bet=NO_BET).p_value == 1.0
+    pairs[1, 0] = [2200, 600, 600, 600]
+    check = check_pairs(ENGINE, tally, TERMS, bet=NO_BET)
+    strata = [Stratum(row, np.full(PAIR_BINS, 1 / PAIR_BINS)) for row in pairs[1]]
+    assert (check.verdict, check.p_value) == (Verdict.FAIL, weigh(strata).p_value)
+    law = np.repeat(earlier / earlier.sum() / PAIR_BINS, PAIR_BINS)
+    expected = tolerant_p_value(Stratum(pairs[1].reshape(-1), law), 0.04, sharing=2)
+    assert check_pairs(ENGINE, tally, lenient, bet=NO_BET).p_value == pytest.approx(expected)
+    assert expected < 1e-4
+
+
+@pytest.mark.parametrize("passes", [110, 90])
+def test_passes_are_normal_beyond_what_is_granted(passes: int) -> None:
+    assert pass_p_value(passes, 100.0, 25.0) == pytest.approx(2 * stats.norm.sf(9.5 / 5))
+    assert pass_p_value(passes, 100.0, 25.0, slack=4.0) == pytest.approx(2 * stats.norm.sf(6 / 5))
+    assert pass_p_value(passes, 100.0, 25.0, slack=11.0) == 1.0
