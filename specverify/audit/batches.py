@@ -36,7 +36,12 @@ class RowOfBatch:
         reads: Whether to look at what comes back; without, the row is returned as it is, so that
             a tracer sees which of its values anybody looks at.
         place: Row of the block itself; by its drafts when None.
+
+    Attributes:
+        form: How the verifier behind it is called.
     """
+
+    form = Form.BATCHED
 
     def __init__(
         self, target: Target, *, rows: int = _ROWS, reads: bool = True, place: int | None = None
@@ -106,8 +111,14 @@ def as_traced_verifier(target: Target, *, place: int | None = None) -> Target:
 
 def _read_rows(emitted: Any, lengths: list[int], gamma: int) -> list[list[int]]:
     """Ids of every row without their padding; the strangers' own values are not judged."""
-    rows = to_numpy(emitted)
     shape = (len(lengths), gamma + 1)
+    try:
+        rows = to_numpy(emitted)
+    except (TypeError, ValueError) as error:
+        raise InvalidEmissionError(
+            f"emitted {type(emitted).__name__} that is no array; integer ids of shape {shape}, "
+            "padded with -1, are expected"
+        ) from error
     if rows.shape != shape or rows.dtype.kind not in "iu":
         raise InvalidEmissionError(
             f"emitted has shape {rows.shape} and dtype {rows.dtype}; integer ids of shape "

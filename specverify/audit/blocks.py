@@ -130,7 +130,7 @@ class BlockSampler:
         self._calls += 1
         self._observer.begin((start, previous, *drafts))
         try:
-            result = guarded(lambda: invoke(self._target, rows, self._generator))
+            result = guarded(lambda: invoke(self._target, rows, self._generator), self._target)
             self._observer.end()
             emitted, reported = split_result(result)
             tokens = read_tokens(emitted, len(drafts) + 1, self._scenario.vocab_size)

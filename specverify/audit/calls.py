@@ -27,6 +27,8 @@ __all__ = [
 
 Guard = Callable[[], AbstractContextManager[None]]
 
+_OF_WRONG_ARGUMENTS = (AttributeError, TypeError, ValueError, IndexError)
+
 
 def to_framework(values: Any, framework: Framework) -> Any:
     """A fresh array of the framework's kind.
@@ -90,8 +92,14 @@ def invoke(target: Target, arguments: tuple[Any, ...], generator: Any, **more: A
     return target.implementation(*arguments, **{target.generator: generator}, **more)
 
 
-def guarded(call: Callable[[], Any]) -> Any:
-    """Run ``call``; whatever the audited code raises becomes an ``ImplementationRaisedError``."""
+def guarded(call: Callable[[], Any], target: Target | None = None) -> Any:
+    """Run ``call``; whatever the audited code raises becomes an ``ImplementationRaisedError``.
+
+    Args:
+        call: Calls the audited code.
+        target: What is called; where arguments may have been of a wrong kind, the error says which
+            they were.
+    """
     try:
         return call()
     except ImplementationError:
@@ -102,7 +110,13 @@ def guarded(call: Callable[[], Any]) -> Any:
         frames = traceback.extract_tb(error.__traceback__)
         where = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
         text = f"{type(error).__name__}: {error}".rstrip(": ")
-        raise ImplementationRaisedError(f"raised {text}{where}") from error
+        how = _called(target) if target and isinstance(error, _OF_WRONG_ARGUMENTS) else ""
+        raise ImplementationRaisedError(f"raised {text}{where}{how}") from error
+
+
+def _called(target: Target) -> str:
+    form = getattr(target.implementation, "form", target.form)  # of a batch behind one block
+    return f" (called in the form {form}, with {target.framework} arrays)"
 
 
 def split_result(result: Any) -> tuple[Any, Any]:
@@ -128,13 +142,16 @@ def read_tokens(emitted: Any, most: int, vocab_size: int) -> list[int]:
     tokens = _as_list(emitted)
     if not 1 <= len(tokens) <= most:
         raise InvalidEmissionError(
-            f"emitted {len(tokens)} tokens {_short(tokens)}, allowed are 1 to {most}"
+            f"emitted {len(tokens)} tokens {_short(tokens)}, allowed are 1 to {most}: accepted "
+            "drafts, and a correction or bonus token"
         )
     for token in tokens:
         if type(token) is not int:
             raise InvalidEmissionError(f"emitted {token!r}, which is not an integer id")
         if not 0 <= token < vocab_size:
-            raise InvalidEmissionError(f"emitted id {token} outside [0, {vocab_size})")
+            padding = len(tokens) > 1 and token == tokens[-1] == -1
+            more = f" in {_short(tokens)}: a single block is not padded" if padding else ""
+            raise InvalidEmissionError(f"emitted id {token} outside [0, {vocab_size}){more}")
     return tokens
 
 
@@ -161,10 +178,23 @@ def _as_list(emitted: Any) -> list[Any]:
             raise InvalidEmissionError(f"emitted has shape {shape}, one axis is expected")
         return list(emitted.tolist())
     if isinstance(emitted, list | tuple):
-        return [e.item() if is_torch(e) or isinstance(e, np.generic) else e for e in emitted]
+        axes = [getattr(entry, "ndim", 0) for entry in emitted]
+        if isinstance(emitted, tuple) and 0 < sum(map(bool, axes)) < len(axes):
+            raise InvalidEmissionError(
+                f"returned {len(axes)} values; (emitted, n_accepted) or emitted alone is expected"
+            )
+        return [_as_id(entry) for entry in emitted]
     raise InvalidEmissionError(
         f"returned {type(emitted).__name__} where emitted tokens are expected"
     )
+
+
+def _as_id(entry: Any) -> Any:
+    if not is_torch(entry) and not isinstance(entry, np.generic):
+        return entry
+    if (size := int(np.prod(entry.shape))) != 1:
+        raise InvalidEmissionError(f"emitted a list in which one entry holds {size} values")
+    return entry.item()
 
 
 def _short(tokens: list[Any]) -> str:

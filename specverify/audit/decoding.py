@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -99,7 +99,8 @@ class DecodeSampler:
         self._calls += 1
         self._observer.begin((number,))
         try:
-            result = guarded(lambda: invoke(self._target, arguments, generator, **self._more))
+            call = partial(invoke, self._target, arguments, generator, **self._more)
+            result = guarded(call, self._target)
             self._observer.end()
             emitted, trace = split_result(result)
             tokens = self._completion(emitted)

@@ -34,6 +34,14 @@ def without_batch(target_probs, draft_probs, draft_tokens, rng: np.random.Genera
     return verify_blocks(target_probs, draft_probs, draft_tokens, rng).emitted[0]
 
 
+def ragged(target_probs, draft_probs, draft_tokens, rng: np.random.Generator):
+    return [list(range(1 + row)) for row in range(len(target_probs))]
+
+
+def fails(target_probs, draft_probs, draft_tokens, rng: np.random.Generator):
+    raise ValueError("no")
+
+
 def test_a_right_batch_passes(small_audit) -> None:
     result = small_audit(right, **BATCHED)
     assert (result.verdict, result.summary.efficiency) == (Verdict.PASS, Verdict.PASS)
@@ -44,7 +52,12 @@ def test_rows_that_leak_are_seen(small_audit) -> None:
 
 
 def test_misbehaviour_is_an_error_with_its_input(small_audit) -> None:
-    for implementation, text in ((writes, "target_probs"), (without_batch, "shape")):
+    for implementation, text in (
+        (writes, "target_probs"),
+        (without_batch, "shape"),
+        (ragged, "emitted list that is no array; integer ids of shape"),
+        (fails, "(called in the form batched, with numpy arrays)"),
+    ):
         result = small_audit(implementation, **BATCHED)
         assert result.verdict is Verdict.ERROR
         assert any(text in check.message and check.case for check in result.checks)

@@ -75,6 +75,25 @@ def hungry(target_probs, draft_probs, draft_tokens, generator):
     return np.ones(10**10)
 
 
+def of_a_batch(target_probs, draft_probs, draft_tokens, generator):
+    batch, _, _ = draft_probs.shape
+    return np.zeros((batch, 1), dtype=int)
+
+
+def padded(target_probs, draft_probs, draft_tokens, generator):
+    return [0, -1, -1]
+
+
+def three_values(target_probs, draft_probs, draft_tokens, generator):
+    return draft_tokens[:0], 0, _first(target_probs)[0]
+
+
+def nested(target_probs, draft_probs, draft_tokens, generator):
+    import torch
+
+    return [torch.zeros(2, dtype=torch.int64)]
+
+
 INLINE = {
     raises: ("ImplementationRaisedError", "raised RuntimeError: out of luck at "),
     leaves: ("ImplementationRaisedError", "raised SystemExit: 3"),
@@ -85,6 +104,10 @@ INLINE = {
     fractions: ("InvalidEmissionError", "0.5, which is not an integer"),
     not_tokens: ("InvalidEmissionError", "returned dict"),
     wrong_count: ("InvalidEmissionError", "n_accepted is 5 for 3 drafts"),
+    of_a_batch: ("ImplementationRaisedError", "(called in the form verify, with numpy arrays)"),
+    padded: ("InvalidEmissionError", "in [0, -1, -1]: a single block is not padded"),
+    three_values: ("InvalidEmissionError", "returned 3 values; (emitted, n_accepted) or"),
+    nested: ("InvalidEmissionError", "one entry holds 2 values"),
     mutates: ("InputMutatedError", "wrote into its argument target_probs"),
 }
 
