@@ -158,6 +158,8 @@ def _sharing_bugs(tallies: Mapping[str, Tally]) -> list[str]:
         idle = -math.inf if evidence.impossible else 0.0
         scale = 0.0 if evidence.impossible else evidence.log_e
         own = {bug: scale + math.log(s) for bug, s in evidence.shares.items() if s > 0}
+        # A bug of no name may leave a scenario alone: it never explains one worse than the law.
+        own[UNKNOWN] = max(own.get(UNKNOWN, idle), idle)
         for bug in {*ZOO, UNKNOWN}:
             total[bug] = total.get(bug, 0.0) + own.get(bug, idle)
     naming = name_alternative(posterior_shares(total), sibling_ratio=math.exp(-_AS_LIKELY))
@@ -173,10 +175,11 @@ def _fitting_bugs(tallies: Mapping[str, Tally]) -> list[str]:
         for name in NAMING
         if name in tallies and tallies[name].get("block-path") is not None
     }
-    fits = [
+    fits = sorted(
         (misfit, bug) for bug in _candidates(seen) if (misfit := _misfit(bug, seen)) is not None
-    ]
-    fits.sort()
+    )
+    if not fits or relative_entropy(_strata_of("", seen)) < fits[0][0] + _AS_LIKELY:
+        return []  # what explains these blocks no better than the right law is no explanation
     return [bug for misfit, bug in fits if misfit <= fits[0][0] + _AS_LIKELY]
 
 
@@ -192,11 +195,15 @@ def _candidates(seen: Mapping[str, np.ndarray]) -> list[str]:
 
 def _misfit(bug: str, seen: Mapping[str, np.ndarray]) -> float | None:
     """Relative entropy of the blocks to the bug's law; None where they refute it."""
-    strata = [Stratum(counts, _law_of(bug, name)) for name, counts in seen.items()]
+    strata = _strata_of(bug, seen)
     # Cells that the bug never reaches do not count as freedom.
     freedom = [int((s.probs > 10 * _FLOOR / len(s.probs)).sum()) for s in strata]
     entropy = relative_entropy(strata)
     return entropy if entropy_p_value(entropy, sum(freedom)) > _REFUTED else None
+
+
+def _strata_of(bug: str, seen: Mapping[str, np.ndarray]) -> list[Stratum]:
+    return [Stratum(counts, _law_of(bug, name)) for name, counts in seen.items()]
 
 
 @cache

@@ -69,6 +69,19 @@ def test_a_cold_target_beside_a_warm_draft_fails(small_audit) -> None:
     assert result.summary.efficiency is Verdict.FAIL
 
 
+def test_a_bug_of_large_vocabularies_gets_no_name_from_small_ones(small_audit) -> None:
+    """Blocks that follow the right law as well as a mild bug's are no sign of that bug."""
+    wrong = ZOO["resample_from_target"].callable
+
+    def large_alone(target_probs, draft_probs, draft_tokens, generator):
+        verify = wrong if target_probs.shape[-1] == 1024 else speculative_verify
+        return verify(target_probs, draft_probs, draft_tokens, generator)
+
+    result = small_audit(large_alone, framework="numpy", gammas=(1, 2), tv=0.05)
+    assert {c.params["scenario"] for c in _failed(result)} == {"vocab-1024"}
+    assert all(c.diagnosis.consistent_with is None for c in _failed(result))
+
+
 FINDINGS = {
     "no_bonus": "no-bonus-token",
     "sample_and_match": "sample-and-match",
