@@ -74,7 +74,8 @@ def tv_bounds(law: ExactLaw, target: Mapping[Any, float]) -> TvBounds:
     """Bounds of the total variation distance between a (perhaps partly explored) law and a target.
 
     The explored mass ``m`` gives ``sum max(m - target, 0) <= TV``, and unexplored mass can add at
-    most itself. Exceptions are outcomes that the target never has.
+    most itself. Exceptions are outcomes that the target never has. What integration may have
+    misplaced widens both bounds.
 
     Args:
         law: The law found.
@@ -84,8 +85,9 @@ def tv_bounds(law: ExactLaw, target: Mapping[Any, float]) -> TvBounds:
         Lower and upper bound in [0, 1].
     """
     excess = [max(mass - target.get(key, 0.0), 0.0) for key, mass in law.probabilities.items()]
-    low = math.fsum(excess) + law.exception_mass
-    return TvBounds(min(max(low - law.slack, 0.0), 1.0), min(low + law.unexplored_mass, 1.0))
+    seen = math.fsum(excess) + law.exception_mass
+    high = seen + law.unexplored_mass + law.slack
+    return TvBounds(min(max(seen - law.slack, 0.0), 1.0), min(high, 1.0))
 
 
 def enumerate_law(

@@ -5,6 +5,7 @@ Level of a confirmation 1e-9, false-alarm level of the audits by samples 1e-6; s
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from typing import Any
@@ -15,6 +16,7 @@ from exact_for_tests import exact_audit, exact_checks
 
 from specverify.audit.config import AuditConfig
 from specverify.audit.confirming import LEVEL, confirm
+from specverify.audit.evidence import entropy_p_value
 from specverify.audit.forms import Form
 from specverify.audit.run import audit
 from specverify.audit.samplers import call_case
@@ -181,3 +183,36 @@ def test_a_part_of_many_rare_outcomes_is_confirmed_as_a_whole() -> None:
     sample = [(int(token),) for token in np.random.default_rng(0).integers(500, size=500)]
     assert confirm(law_of(*masses, unexplored=0.5), sample) > 0.01
     assert confirm(law_of(*masses, unexplored=0.5), [(500,)] * 500) < LEVEL
+
+
+def raising(*masses: float, exception: float) -> ExactLaw:
+    return ExactLaw(
+        probabilities={(token,): mass for token, mass in enumerate(masses)},
+        paths=1,
+        runs=1,
+        unexplored_mass=0.0,
+        exceptions={"E": exception},
+        slack=0.0,
+        seconds=0.0,
+    )
+
+
+def test_confirmation_of_a_whole_law_by_hand() -> None:
+    """Relative entropy of all cells: rare outcomes are one, foreign ones and exceptions another."""
+    sample = [(0,)] * 80 + [(1,)] * 10 + [(2,)] * 10
+    often = 80 * math.log(0.8 / 0.5) + 10 * math.log(0.1 / 0.4)
+    rare = law_of(0.5, 0.4, *(0.01,) * 10)
+    assert confirm(rare, sample) == pytest.approx(entropy_p_value(often, 3), rel=1e-3)
+    foreign = raising(0.5, 0.4, exception=0.1)
+    assert confirm(foreign, sample) == pytest.approx(entropy_p_value(often, 3), rel=1e-3)
+    third = often + 10 * math.log(0.1 / 0.09)
+    known = raising(0.5, 0.4, 0.09, exception=0.01)
+    assert confirm(known, sample) == pytest.approx(entropy_p_value(third, 4), rel=1e-3)
+
+
+def test_confirmation_of_a_part_by_hand() -> None:
+    """Of each outcome, and of all together, too few count: the rarest tail, three times."""
+    part = law_of(0.8, 0.2, unexplored=0.5)
+    assert confirm(part, [(0,)] * 60 + [(2,)] * 40) == pytest.approx(3 * 0.9**100)
+    assert confirm(part, [(0,)] * 90 + [(1,)] * 10) == 1.0
+    assert LEVEL == 1e-9

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from specverify.errors import InvalidInputError, UnsupportedRandomness
-from specverify.exact import ReplayDivergence, TracedGenerator, enumerate_law, tv_bounds
+from specverify.exact import ExactLaw, ReplayDivergence, TracedGenerator, enumerate_law, tv_bounds
 
 RNG = TracedGenerator()
 
@@ -82,6 +82,26 @@ def test_an_exception_is_an_outcome_with_a_mass() -> None:
     assert law.exceptions == {"ValueError: no residual": 0.25}
     assert law.probabilities == {1: 0.75}
     assert tv_bounds(law, {1: 1.0}).low == 0.25
+
+
+def test_bounds_by_hand() -> None:
+    """Half too much on one outcome, a tenth raised, a fifth unexplored, a hundredth misplaced."""
+    law = ExactLaw(
+        probabilities={"a": 0.6, "b": 0.1},
+        paths=3,
+        runs=3,
+        unexplored_mass=0.2,
+        exceptions={"E": 0.06, "F": 0.04},
+        slack=0.01,
+        seconds=0.0,
+    )
+    assert law.exception_mass == pytest.approx(0.1)
+    assert not law.complete
+    assert tv_bounds(law, {"a": 0.1, "b": 0.9}) == pytest.approx((0.59, 0.81))
+    assert tv_bounds(law, {"c": 1.0}) == pytest.approx((0.79, 1.0))
+    together = law.map(lambda outcome: "one")
+    assert together.probabilities == {"one": pytest.approx(0.7)}
+    assert tv_bounds(together, {"one": 1.0}) == pytest.approx((0.09, 0.31))
 
 
 def test_hidden_state_is_noticed() -> None:
