@@ -14,8 +14,9 @@ import pytest
 from specverify.audit.checks.contract import check_counts, check_interface, check_reproducible
 from specverify.audit.checks.efficiency import check_acceptance, check_length, reports_finding
 from specverify.audit.checks.joint import check_joint
-from specverify.audit.checks.token import check_tokens
+from specverify.audit.checks.token import check_tokens, position_strata
 from specverify.audit.counting import count_completions
+from specverify.audit.evidence import weigh
 from specverify.audit.forms import Form
 from specverify.audit.scenarios import Scenario, find
 from specverify.audit.tally import Tally
@@ -58,7 +59,7 @@ def test_one_position_that_is_off_is_doubted_and_then_refuted() -> None:
     """It is tested alone beside all together: twice the smaller p-value, after Bonferroni."""
     scenario = find(Form.VERIFY, "long-block")
     tokens, verdicts = drawn(scenario, 2000), []
-    for share in (0.0, 0.03, 0.1):
+    for share in (0.0, 0.024, 0.03, 0.1):
         tally = counted(scenario, leaning(tokens, 4, share))
         check = check_tokens(scenario, tally, TERMS, bet=NO_BET)
         verdicts.append(check.verdict)
@@ -66,9 +67,12 @@ def test_one_position_that_is_off_is_doubted_and_then_refuted() -> None:
         assert check.p_value <= min(1.0, 2 * alone)
         if share:
             assert check.params["p_by_position"][4] == min(check.params["p_by_position"])
+        if share == 0.024:  # suspicious alone, and not as the least of nine
+            least = min(weigh(one).chi_square_p for one in position_strata(scenario, tally, 2000))
+            assert SUSPICIOUS / 9 < least < SUSPICIOUS
         if share == 0.03:
             assert check.params["chi_square_p"] > SUSPICIOUS  # all together would pass
-    assert verdicts == [Verdict.PASS, Verdict.INCONCLUSIVE, Verdict.FAIL]
+    assert verdicts == [Verdict.PASS, Verdict.PASS, Verdict.INCONCLUSIVE, Verdict.FAIL]
     assert check.p_value == pytest.approx(2 * alone, rel=1e-9, abs=0)
     assert check.diagnosis is not None
     assert check.diagnosis.position == 4
