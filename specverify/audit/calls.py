@@ -181,7 +181,8 @@ def _as_list(emitted: Any) -> list[Any]:
         axes = [getattr(entry, "ndim", 0) for entry in emitted]
         if isinstance(emitted, tuple) and 0 < sum(map(bool, axes)) < len(axes):
             raise InvalidEmissionError(
-                f"returned {len(axes)} values; (emitted, n_accepted) or emitted alone is expected"
+                f"returned {len(axes)} values: the tokens alone are expected, or a pair, with "
+                "n_accepted or a trace"
             )
         return [_as_id(entry) for entry in emitted]
     raise InvalidEmissionError(

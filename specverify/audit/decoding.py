@@ -134,20 +134,26 @@ class DecodeSampler:
         entries = _entries(trace)
         if entries is None:
             return
-        chain = self._scenario.chain
+        scenario, chain = self._scenario, self._scenario.chain
         start, context = 0, chain.start
-        told: list[int] = []
-        for proposed, accepted, emitted in entries:
-            room = self._scenario.length - start
-            if len(proposed) == self._scenario.gamma and room > self._scenario.gamma:
-                rounds.append((context, proposed, emitted, accepted))
-            start += len(emitted)
-            told += emitted
-            context = reduce(chain.after, emitted, context)
+        told = [token for _, _, emitted in entries for token in emitted]
+        if _without_first(told, tokens):  # the prompt's own pass gave it: no round did
+            start, context = 1, chain.after(context, tokens[0])
+            told = [tokens[0], *told]
         matches = told[: len(tokens)] == tokens
         tally.table("trace", (2,))[int(not matches)] += 1
         if not matches:
             tally.note("trace", {"tokens": tokens, "emitted_by_trace": told})
+        known = range(chain.vocab_size)
+        for proposed, accepted, emitted in entries:
+            whole = all(token in known for token in (*proposed, *emitted))
+            if not whole or len(emitted) > scenario.gamma + 1:
+                return  # no round of this loop: where the next one starts is not known
+            room = scenario.length - start
+            if len(proposed) == scenario.gamma and room > scenario.gamma:
+                rounds.append((context, proposed, emitted, accepted))
+            start += len(emitted)
+            context = reduce(chain.after, emitted, context)
 
     def _probe(self, tally: Tally, seeds: Sequence[int]) -> None:
         repeats = tally.table("repeats", (2,))
@@ -223,13 +229,21 @@ def _entries(trace: Any) -> list[tuple[list[int], int, list[int]]] | None:
         values = [_field(entry, name) for name in ("proposed", "n_accepted", "emitted")]
         if any(value is None for value in values):
             return None
-        proposed, accepted, emitted = values
-        entries.append((_ids(proposed), int(accepted), _ids(emitted)))
+        proposed, accepted, emitted = (to_numpy(value) for value in values)
+        if not proposed.ndim or not emitted.ndim or accepted.size != 1:
+            return None  # numbers of tokens, or flags: not what a trace holds
+        entries.append((_ids(proposed), int(accepted.item()), _ids(emitted)))
     return entries
 
 
 def _field(entry: Any, name: str) -> Any:
     return entry.get(name) if isinstance(entry, Mapping) else getattr(entry, name, None)
+
+
+def _without_first(told: list[int], tokens: list[int]) -> bool:
+    """Whether a trace tells all tokens but the first one."""
+    rest = tokens[1:]
+    return told[: len(tokens)] != tokens and told[: len(rest)] == rest and bool(rest or not told)
 
 
 def _ids(values: Any) -> list[int]:

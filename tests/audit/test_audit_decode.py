@@ -98,6 +98,58 @@ def test_a_trace_that_tells_another_story_is_a_finding(decode_audit) -> None:
     assert "trace-differs" in codes
 
 
+def _told(change):
+    """The reference, whose trace is told otherwise."""
+
+    def decode(prompt, target_step, draft_step, gamma, max_new_tokens, generator):
+        tokens, trace = speculative_decode(
+            prompt, target_step, draft_step, gamma, max_new_tokens, generator
+        )
+        return tokens, change([(list(t.proposed), t.n_accepted, list(t.emitted)) for t in trace])
+
+    return decode
+
+
+def _entry(proposed, n_accepted, emitted):
+    return {"proposed": proposed, "n_accepted": n_accepted, "emitted": emitted}
+
+
+@pytest.mark.parametrize(
+    ("change", "codes"),
+    [
+        (lambda trace: [_entry(len(x), n, len(e)) for x, n, e in trace], set()),
+        (lambda trace: [_entry(x, [True] * n, e) for x, n, e in trace], set()),
+        (lambda trace: [_entry(x, n, [*e, -1]) for x, n, e in trace], {"trace-differs"}),
+        (
+            lambda trace: [_entry([], 0, [t for *_, e in trace for t in e])],
+            set(),
+        ),
+    ],
+    ids=["counts", "flags", "padded", "one entry"],
+)
+def test_a_trace_of_another_kind_is_no_error(decode_audit, change, codes) -> None:
+    result = decode_audit(_told(change), gammas=(3,))
+    assert result.verdict is Verdict.PASS
+    assert {finding.code for finding in result.summary.findings} == codes
+
+
+def test_a_trace_may_leave_out_the_token_of_the_prefill(decode_audit) -> None:
+    """The prompt's own pass gives the first token, and no round did."""
+
+    def prefills(prompt, target_step, draft_step, gamma, max_new_tokens, generator):
+        arguments = (target_step, draft_step, gamma)
+        first = autoregressive_decode(prompt, target_step, 1, generator)
+        if max_new_tokens == 1:
+            return first, []
+        text = np.concatenate([prompt, first])
+        rest, trace = speculative_decode(text, *arguments, max_new_tokens - 1, generator)
+        return np.concatenate([first, rest]), trace
+
+    result = decode_audit(prefills, gammas=(3,))
+    assert (result.verdict, result.summary.efficiency) == (Verdict.PASS, Verdict.PASS)
+    assert result.summary.findings == ()
+
+
 def _runs_on(
     prompt, target_step, draft_step, gamma, max_new_tokens, generator, *, eos_token_id=None
 ):

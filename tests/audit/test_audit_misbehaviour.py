@@ -106,7 +106,10 @@ INLINE = {
     wrong_count: ("InvalidEmissionError", "n_accepted is 5 for 3 drafts"),
     of_a_batch: ("ImplementationRaisedError", "(called in the form verify, with numpy arrays)"),
     padded: ("InvalidEmissionError", "in [0, -1, -1]: a single block is not padded"),
-    three_values: ("InvalidEmissionError", "returned 3 values; (emitted, n_accepted) or"),
+    three_values: (
+        "InvalidEmissionError",
+        "returned 3 values: the tokens alone are expected",
+    ),
     nested: ("InvalidEmissionError", "one entry holds 2 values"),
     mutates: ("InputMutatedError", "wrote into its argument target_probs"),
 }
