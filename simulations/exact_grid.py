@@ -105,6 +105,8 @@ def markdown(content: dict[str, Any]) -> str:
     lines = [
         "# The exact grid",
         "",
+        "Written by `python simulations/exact_grid.py`.",
+        "",
         f"(V, gamma): {sizes}; each with the recipes {', '.join(content['recipes'])}; float64.",
         f"References and controls: exact TV from the target, below {LOSSLESS:g}. Bugs: distance",
         "between the traced law and the zoo's enumeration (and closed form, where there is one),",

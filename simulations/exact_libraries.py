@@ -92,6 +92,8 @@ def markdown(rows: dict[str, dict[str, Any]]) -> str:
     lines = [
         "# Third-party verifiers, traced exactly",
         "",
+        "Written by `python simulations/exact_libraries.py`.",
+        "",
         f"V = {VOCAB}, gamma = {GAMMA}, float32, rows that differ by position; biased above",
         f"{ROUNDING:g}. `agreement`: chi-square of real runs of the same code against the exact",
         f"law, level {LEVEL:g}, seed {SEED}.",

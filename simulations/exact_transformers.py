@@ -337,6 +337,8 @@ def markdown(content: dict[str, Any]) -> str:
     lines = [
         "# Assisted generation of transformers, traced exactly",
         "",
+        "Written by `python simulations/exact_transformers.py`.",
+        "",
         f"{versions}. Random one-layer GPT-2s; the assisted law against plain sampling's under the",
         f"same settings; biased above {content['rounding']:g}, the rounding of float32.",
         "`plain to own`: plain sampling's law against the suite's own, where it has the parameter.",

@@ -104,7 +104,9 @@ class Report:
 
     def markdown(self, content: Mapping[str, Any]) -> str:
         """What was asked beside what was measured, then every study's table."""
-        lines = [f"# {self.name.capitalize()}", "", self.about.split("\n\n")[1], ""]
+        lines = [f"# {self.name.capitalize()}", ""]
+        lines += [f"Written by `python simulations/{self.name}.py`.", ""]
+        lines += [self.about.split("\n\n")[1], ""]
         verdicts = [(a, m, "yes" if ok else "NO") for a, m, ok in self.asked(content)]
         lines += table([("asked", "measured", "holds"), *verdicts])
         for study in self.studies:
@@ -133,7 +135,9 @@ class Report:
 
     def _write(self, output: Path, merge: Callable[..., dict[str, Any]], quick: bool) -> None:
         """Put a study's rows beside the studies that are there."""
-        facts = {"study": self.name, "quick": quick, "seed": self.seed, **self.facts}
+        command = f"python simulations/{self.name}.py"
+        facts = {"study": self.name, "command": command, "quick": quick, "seed": self.seed}
+        facts |= self.facts
         there = json.loads(output.read_text()) if output.exists() else {}
         content = merge({**there, **facts})
         output.parent.mkdir(parents=True, exist_ok=True)

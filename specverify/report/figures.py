@@ -68,7 +68,7 @@ FIGURES = (
         "gamma_map",
         "The best draft length, and what a fixed one loses",
         "Colours: the draft length of the largest expected speedup. Contours: how much of that"
-        " speedup a fixed draft length of 4 gives away.",
+        " speedup a fixed draft length of 4 gives away. Computed from the closed forms.",
     ),
     FigureKind(
         "batch_crossover",
