@@ -274,8 +274,8 @@ class ProcessExecutor:
                 raise UnknownTargetError("target", f"did not load within {_LOAD_LIMIT:g} s")
         frame = read_frame(worker.out)
         if frame is None:
-            worker.wait()
-            words = worker.last_words()
+            code = worker.wait()
+            words = worker.last_words() or f"exit code {code}"
             raise UnknownTargetError("target", f"loading it ended the process: {words}")
         if frame[:1] == b"!":
             raise msgspec.msgpack.decode(frame[1:], type=Failure).to_error()

@@ -156,6 +156,8 @@ def _headline(
     declared_tv: float | None,
 ) -> str:
     law, contract = verdicts
+    if not checks:
+        return "nothing was judged: no check has a name that was asked for"
     if contract is Verdict.ERROR:
         error = next(check for check in checks if check.verdict is Verdict.ERROR)
         return f"the implementation misbehaved: {error.message}"

@@ -216,6 +216,9 @@ def _describe(
 ) -> Target:
     if inspect.isclass(implementation):
         implementation = _instance(implementation, name)
+    if not callable(implementation) and not hasattr(implementation, "sample"):
+        kind = type(implementation).__name__
+        raise UnknownTargetError("target", f"{name} is not callable, but of type {kind}")
     chosen = form or find_form(implementation, name)
     if chosen is Form.GENERATE:
         return Target(
@@ -241,6 +244,8 @@ def _describe(
 
 def _load(text: str) -> Any:
     where, colon, attribute = text.rpartition(":")
+    if Path(text).suffix == ".py" or Path(text).is_dir():
+        raise UnknownTargetError("target", f"{text} names no function: write path/file.py:function")
     if not colon or not where or not attribute:
         raise UnknownTargetError(
             "target",

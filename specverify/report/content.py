@@ -126,11 +126,14 @@ def legend(result: AuditResult) -> str:
 
 
 def acceptance_table(result: AuditResult) -> Table | None:
-    """Acceptance and tokens per pass by scenario, where they were counted."""
+    """Acceptance and tokens per pass by scenario, where they were counted.
+
+    A scenario that an audit did not come to has no pass, and no row.
+    """
     records = [
         {"scenario": name, **numbers}
         for name, numbers in result.acceptance.items()
-        if isinstance(numbers, dict)
+        if isinstance(numbers, dict) and numbers.get("tokens_per_pass") != 0
     ]
     keys = dict.fromkeys(key for record in records for key in record)
     filled = [{key: record.get(key) for key in keys} for record in records]

@@ -44,12 +44,15 @@ def test_a_function_of_a_module_and_of_a_file(tmp_path) -> None:
         ("no.such.module:f", "cannot import no.such.module"),
         ("specverify.sampler.verify:speculative_verfy", "did you mean 'speculative_verify'"),
         ("nowhere/file.py:f", "no such file"),
-        ("specverify.sampler.verify:SMALLEST_DIVISOR", "is not callable"),
+        ("specverify.sampler.verify:SMALLEST_DIVISOR", "is not callable, but of type float"),
+        ("my_sampler.py", "my_sampler.py names no function: write path/file.py:function"),
+        (".", "names no function: write path/file.py:function"),
     ],
 )
-def test_mistakes_are_explained(text, message) -> None:
+@pytest.mark.parametrize("form", [Form.VERIFY, None])
+def test_mistakes_are_explained(text, message, form) -> None:
     with pytest.raises(UnknownTargetError, match=message):
-        resolve(text, form=Form.VERIFY)
+        resolve(text, form=form)
 
 
 def test_forms_by_signature() -> None:

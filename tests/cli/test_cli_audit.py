@@ -141,6 +141,20 @@ def test_a_mistake_exits_2_and_is_named(arguments: list[str], said: str) -> None
     assert "look 1" not in shown.stderr
 
 
+def test_a_check_that_does_not_exist_is_said() -> None:
+    shown = audit("reference", *SMALL, "--checks", "tokken")
+    assert shown.exit_code == 3
+    assert shown.stdout.endswith("no check has a name that was asked for\n")
+
+
+def test_a_file_that_ends_the_process_is_told_with_its_code(tmp_path: Path) -> None:
+    path = tmp_path / "ends.py"
+    path.write_text("import os\nos._exit(7)\n")
+    shown = audit(f"{path}:verify", "--workers", "2")
+    assert shown.exit_code == 2
+    assert "loading it ended the process: exit code 7" in shown.stderr
+
+
 def test_an_interrupted_audit_exits_130(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "specverify", "audit", "reference", "--tv", "0.001"]
     own_cache = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}

@@ -179,6 +179,29 @@ def test_junit_counts_what_it_holds(failing_audit: AuditResult) -> None:
     assert suite.attrib["errors"] == "0"
 
 
+def test_junit_of_a_pass_has_no_failure_for_a_finding(passing_audit: AuditResult) -> None:
+    slow, *others = passing_audit.checks
+    slow = msgspec.structs.replace(slow, verdict=Verdict.FAIL, message="slower than the rule")
+    checks = (slow, *others)
+    (suite,) = ET.fromstring(render_junit(msgspec.structs.replace(passing_audit, checks=checks)))
+    assert (suite.attrib["failures"], suite.attrib["skipped"]) == ("0", "2")
+    skipped = suite.find("testcase/skipped")
+    assert skipped is not None
+    assert skipped.attrib["message"] == "fail: slower than the rule"
+    failed = msgspec.structs.replace(passing_audit, checks=checks, verdict=Verdict.FAIL)
+    (suite,) = ET.fromstring(render_junit(failed))
+    assert suite.attrib["failures"] == "2"
+
+
+def test_a_scenario_that_an_audit_did_not_come_to_has_no_row(failing_audit: AuditResult) -> None:
+    untouched = {"tokens_per_pass": 0.0, "one_minus_tv": [0.7, 0.6]}
+    acceptance = failing_audit.acceptance | {"never-run": untouched}
+    result = msgspec.structs.replace(failing_audit, acceptance=acceptance)
+    for render in (render_text, render_markdown):
+        assert "markov-v8" in render(result)
+        assert "never-run" not in render(result)
+
+
 @pytest.mark.parametrize(
     ("verdict", "tag"),
     [
