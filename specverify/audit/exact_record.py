@@ -49,6 +49,8 @@ class ExactRecord(msgspec.Struct, frozen=True, kw_only=True):
         n: Ordinary completions that the law was confirmed by.
         p_value: Their p-value under it.
         seconds: CPU time of the tracing.
+        deceived: Whether two runs with the same choices differed, or ordinary completions did not
+            follow the law: proofs of other scenarios mean nothing then.
     """
 
     outcome: str
@@ -71,6 +73,7 @@ class ExactRecord(msgspec.Struct, frozen=True, kw_only=True):
     n: int = 0
     p_value: float | None = None
     seconds: float = 0.0
+    deceived: bool = False
 
     @property
     def conclusive(self) -> bool:

@@ -47,6 +47,7 @@ from specverify.audit.tracing import (
 from specverify.errors import SpecVerifyError
 from specverify.exact.blocks import ExactCheck
 from specverify.exact.law import ExactLaw
+from specverify.exact.tape import ReplayDivergence
 
 __all__ = ["examine", "first_rows", "too_large", "traced_tally"]
 
@@ -87,7 +88,9 @@ def examine(
         limits = {"max_paths": paths, "max_seconds": seconds, "min_mass": _LEAST_MASS}
         check = trace(target, scenario, observer, **limits)
     except SpecVerifyError as error:
-        return ExactRecord(outcome=REFUSED, reason=f"cannot be traced: {error}"), None
+        deceived = isinstance(error, ReplayDivergence)
+        text = f"cannot be traced: {error}"
+        return ExactRecord(outcome=REFUSED, reason=text, deceived=deceived), None
     except Exception as error:  # the tracer's own: its limits are no fault of the code
         text = f"the tracer failed: {type(error).__name__}: {error}"
         return ExactRecord(outcome=REFUSED, reason=text), None
@@ -135,7 +138,7 @@ def _confirmed(
         text = (
             f"{len(outcomes)} ordinary completions do not follow the traced law (p = {p_value:.2g})"
         )
-        return msgspec.structs.replace(record, outcome=DISCARDED, reason=text)
+        return msgspec.structs.replace(record, outcome=DISCARDED, reason=text, deceived=True)
     if law.exception_mass > GATE:
         message = next(iter(law.exceptions))
         text = f"{message!r} was raised under the tracer and in no ordinary call"

@@ -28,6 +28,7 @@ from specverify.audit.terms import LOOKS
 from specverify.audit.verdicts import apply_declarations
 from specverify.audit.watch import Watch
 from specverify.audit.wire import Task
+from specverify.audit.withdrawing import withdrawn
 from specverify.errors import InvalidInputError
 from specverify.results import CheckResult, Family, RunStatus, Verdict
 
@@ -129,8 +130,11 @@ class Session:
         for tasks in exact_batches(self.scenarios.values(), self.config):
             self._trace_batch(tasks)
             if self.stopped:
-                return []
-        if self.config.mode == "exact":
+                break
+        for name, left in withdrawn(self.tallies).items():
+            self.tallies[name] = left
+            del self._traced[name]
+        if self.stopped or self.config.mode == "exact":
             return []
         return [name for name in self.scenarios if not settled(self.tallies.get(name))]
 

@@ -216,3 +216,31 @@ def test_confirmation_of_a_part_by_hand() -> None:
     assert confirm(part, [(0,)] * 60 + [(2,)] * 40) == pytest.approx(3 * 0.9**100)
     assert confirm(part, [(0,)] * 90 + [(1,)] * 10) == 1.0
     assert LEVEL == 1e-9
+
+
+def now_and_then_two_faced(
+    target_probs: Any, draft_probs: Any, draft_tokens: Any, generator: Any
+) -> Any:
+    """Right while it is watched; else wrong with two tokens, and now and then with more."""
+    arguments = (target_probs, draft_probs, draft_tokens, generator)
+    if active_tape() is not None:
+        return speculative_verify(*arguments)
+    if target_probs.shape == (2, 2):
+        return np.zeros(1, dtype=np.int64), 0
+    often = generator.random() < 0.98
+    return (speculative_verify if often else ZOO["resample_from_target"].callable)(*arguments)
+
+
+TWO_CHECKED = "smallest", "zeros-in-draft"
+
+
+def test_one_law_that_is_not_believed_withdraws_all_proofs() -> None:
+    settings = {"mode": "auto", "gammas": (1, 2), "tv": 0.2}
+    checks = tuple(f"{check}[{name}]" for check in ("exact", "token") for name in TWO_CHECKED)
+    result = exact_audit(now_and_then_two_faced, checks=checks, **settings)
+    told = exact_checks(result)
+    assert told["smallest"].message.startswith("discarded: ")
+    assert all(told[name].verdict is Verdict.SKIP for name in TWO_CHECKED)
+    assert "in smallest the code is not the same" in told["zeros-in-draft"].message
+    assert "proved" not in result.summary.headline
+    assert "token[zeros-in-draft]" in {check.name for check in result.checks}
