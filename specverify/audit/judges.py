@@ -13,6 +13,7 @@ from specverify.audit.checks import (
     transform,
     two_samples,
 )
+from specverify.audit.config import AuditConfig
 from specverify.audit.engines import EngineScenario
 from specverify.audit.planning import Plan
 from specverify.audit.scenarios import Scenario
@@ -71,7 +72,7 @@ def _sampled(scenario: AnyScenario, tally: Tally, plan: Plan, look: int) -> list
         if isinstance(scenario, EngineScenario):
             checks.append(transform.check_passes(scenario, tally, terms))
         else:
-            checks += _speed(scenario, tally, terms, expect=plan.config.expect)
+            checks += _speed(scenario, tally, terms, config=plan.config)
     checks.append(contract.check_interface(scenario, tally, law))
     checks.append(contract.check_reproducible(scenario, tally, law))
     if tally.get("reports-broken") is not None:
@@ -93,9 +94,11 @@ def _law(scenario: AnyScenario, tally: Tally, law: Terms) -> list[CheckResult]:
     return checks
 
 
-def _speed(scenario: Scenario, tally: Tally, terms: Terms, *, expect: str) -> list[CheckResult]:
+def _speed(
+    scenario: Scenario, tally: Tally, terms: Terms, *, config: AuditConfig
+) -> list[CheckResult]:
     """Checks of accepted drafts and emitted lengths, by the scheme that is expected."""
-    scheme = _SCHEMES.get(expect)
+    scheme = _SCHEMES.get(config.expect)
     if scheme is not None and not scheme.applies(scenario):
         return [efficiency.unpredicted(scenario, scheme)]
     if scheme is not None:
@@ -105,7 +108,7 @@ def _speed(scenario: Scenario, tally: Tally, terms: Terms, *, expect: str) -> li
         ]
     length = efficiency.check_length(scenario, tally, terms)
     return [
-        exact.sharpened(length, exact.record_of(tally)),
+        exact.sharpened(length, exact.record_of(tally), declared=config.declared_tv or 0.0),
         efficiency.check_acceptance(scenario, tally, terms),
         rule.check_rule(scenario, tally, terms),
     ]

@@ -173,6 +173,20 @@ def test_a_declared_distance_is_compared_with_the_exact_one() -> None:
     assert exact_audit(bug, declare="lossy:0.01").verdict is Verdict.FAIL
 
 
+def _in_half_precision(target_probs, draft_probs, draft_tokens, rng: np.random.Generator):
+    target, draft = (rows.astype(np.float16).astype(float) for rows in (target_probs, draft_probs))
+    target, draft = (rows / rows.sum(axis=-1, keepdims=True) for rows in (target, draft))
+    return speculative_verify(target, draft, draft_tokens, rng)
+
+
+def test_lengths_may_be_off_by_a_declared_distance() -> None:
+    """Rounding to float16 shifts them by less than 0.001: no loss of speed."""
+    admitted = exact_audit(_in_half_precision, declare="lossy:0.001")
+    assert (admitted.verdict, admitted.summary.efficiency) == (Verdict.PASS, Verdict.PASS)
+    stricter = exact_audit(_in_half_precision, declare="lossy:0.00001")
+    assert stricter.summary.efficiency is Verdict.FAIL
+
+
 def test_expected_failures_go_by_the_name_of_the_check() -> None:
     bug = ZOO["resample_from_target"].callable
     reasons = {"exact": "known"}
