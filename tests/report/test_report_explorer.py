@@ -41,11 +41,13 @@ def test_the_presets_are_what_they_are_called() -> None:
 
 
 def test_the_best_gamma_is_the_theory_s_where_the_batch_is_small() -> None:
-    for check in explorer_data()["best_checks"]:
-        # At no cost and alpha below one, gain falls below rounding before it ends.
-        if check["batch"] == 1 and (check["c"] > 0 or check["alpha"] in (0, 1)):
-            best = optimal_gamma(check["alpha"], check["c"], max_gamma=MAX_GAMMA)
-            assert check["best_gamma"] == best, check
+    alone = [check for check in explorer_data()["best_checks"] if check["batch"] == 1]
+    # At no cost and alpha below one, gain falls below rounding before it ends.
+    compared = [check for check in alone if check["c"] > 0 or check["alpha"] in (0, 1)]
+    assert len(compared) > 20
+    for check in compared:
+        best = optimal_gamma(check["alpha"], check["c"], max_gamma=MAX_GAMMA)
+        assert check["best_gamma"] == best, check
 
 
 def test_the_page_stands_alone() -> None:

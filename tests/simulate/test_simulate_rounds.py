@@ -130,8 +130,8 @@ def test_bulk_equals_round_by_round_for_hidden_states(process, stop) -> None:
     single = run(OneByOne(process), stop=stop, runs=20_000, seed=2)
     for name in ("emitted", "rounds", "accepted", "tested"):
         first, second = getattr(bulk, name), getattr(single, name)
-        if np.ptp(first) or np.ptp(second):
-            assert stats.ks_2samp(first, second).pvalue > ALARM, name
+        # Of two constants too: 1 where they are equal, 0 where they are not.
+        assert stats.ks_2samp(first, second).pvalue > ALARM, name
 
 
 def test_forgetting_the_hidden_state_would_be_seen() -> None:
