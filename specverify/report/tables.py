@@ -20,6 +20,9 @@ _STYLES = {
     "inconclusive": "yellow",
     "skip": "dim",
 }
+_GAP = 2  # blanks between two columns
+_USUAL_WIDTH = 120
+_LEGIBLE = 4
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,28 @@ def _plain(table: Table) -> str:
     return "".join(text)
 
 
+def _widths(table: Table, width: int) -> list[int]:
+    """Widths of the columns: no word of a cell is broken where all of them fit side by side."""
+    columns = [list(column) for column in zip(table.headers, *table.rows, strict=True)]
+    whole = [max(map(len, column)) for column in columns]
+    room = max(width - _GAP * (len(columns) - 1), len(columns))
+    headers = [_longest_word(column[:1]) for column in columns]
+    # A header may be broken for the cells' sake, yet not to a letter a line.
+    legible = [min(length, _LEGIBLE) for length in headers]
+    widths = list(map(max, legible, (_longest_word(column[1:]) for column in columns)))
+    while sum(widths) > room:
+        widths[widths.index(max(widths))] -= 1
+    for wanted in (headers, whole):  # what is left goes to whom it serves with the least
+        missing = [max(want - there, 0) for want, there in zip(wanted, widths, strict=True)]
+        for place in sorted(range(len(columns)), key=missing.__getitem__):
+            widths[place] += min(missing[place], room - sum(widths))
+    return widths
+
+
+def _longest_word(cells: Sequence[str]) -> int:
+    return max((len(word) for cell in cells for word in cell.split()), default=1)
+
+
 def _drawn(table: Table, width: int | None) -> str:
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
@@ -102,14 +127,15 @@ def _drawn(table: Table, width: int | None) -> str:
         pad_edge=False,
         padding=(0, 1, 0, 0),
     )
-    for column, header in enumerate(table.headers):
+    room = width or _USUAL_WIDTH
+    for column, (header, cells) in enumerate(zip(table.headers, _widths(table, room), strict=True)):
         # A name is folded, never cut: it is what one types to run a check again.
         justify: Literal["left", "right"] = "right" if column in table.right else "left"
-        drawn.add_column(Text(header), justify=justify, overflow="fold")
+        drawn.add_column(Text(header), justify=justify, overflow="fold", width=cells)
     for row in table.rows:
         drawn.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
     text = StringIO()
-    console = Console(file=text, width=width or 120, force_terminal=True, color_system="standard")
+    console = Console(file=text, width=room, force_terminal=True, color_system="standard")
     if table.title:
         console.print(Text(table.title, style="bold"))
     console.print(drawn)

@@ -42,6 +42,19 @@ def test_a_name_is_folded_and_never_cut() -> None:
     assert "acceptance[zeros-in-target]" in "".join(text.split())
 
 
+def test_no_word_is_broken_where_all_fit_side_by_side() -> None:
+    """Columns of sentences and headers give way; names, numbers and verdicts do not."""
+    row = ["inconclusive", "token[zeros-in-target]", "1,398", "0.000 [0.000, 0.999]", "a b c d e"]
+    table = Table(headers=("verdict", "check", "n", "TV [interval]", "detectable"), rows=[row])
+    drawn = re.sub(r"\x1b\[[0-9;]*m", "", render_table(table, width=70, color=True))
+    _, _, body = drawn.partition("─\n")
+    assert max(map(len, drawn.splitlines())) <= 70
+    assert set(" ".join(row).split()) <= set(body.split())
+    narrow = re.sub(r"\x1b\[[0-9;]*m", "", render_table(table, width=50, color=True))
+    assert max(map(len, narrow.splitlines())) <= 50
+    assert len(narrow.splitlines()) < 12
+
+
 def test_markup_in_a_cell_is_shown_not_obeyed() -> None:
     table = Table(headers=("TV [blue]",), rows=[("tokens[red]",)], title="[green]")
     drawn = render_table(table, width=40, color=True)
