@@ -12,6 +12,7 @@ import numpy as np
 from specverify._arrays import to_numpy
 from specverify.audit.calls import guarded, invoke, read_tokens, split_result, to_framework
 from specverify.audit.chains import Chain
+from specverify.audit.checks.drafted import DRAFTED
 from specverify.audit.counting import Round, count_completions, count_rounds
 from specverify.audit.forms import Framework
 from specverify.audit.observer import Observer
@@ -149,9 +150,11 @@ class DecodeSampler:
             whole = all(token in known for token in (*proposed, *emitted))
             if not whole or len(emitted) > scenario.gamma + 1:
                 return  # no round of this loop: where the next one starts is not known
-            room = scenario.length - start
-            if len(proposed) == scenario.gamma and room > scenario.gamma:
-                rounds.append((context, proposed, emitted, accepted))
+            prefill = not proposed and not start
+            if scenario.length - start > scenario.gamma and not prefill:
+                tally.table(DRAFTED, (2,))[int(len(proposed) != scenario.gamma)] += 1
+                if len(proposed) == scenario.gamma:
+                    rounds.append((context, proposed, emitted, accepted))
             start += len(emitted)
             context = reduce(chain.after, emitted, context)
 

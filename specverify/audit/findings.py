@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from specverify.audit.checks.drafted import drafted_finding
 from specverify.audit.checks.efficiency import block_outcomes, fitting_scheme, reports_finding
 from specverify.audit.checks.exact import is_exact, record_of
 from specverify.audit.checks.fit import TOO_GOOD
@@ -41,6 +42,7 @@ def find_all(
     found += filter(None, [engine_scheme_finding(tallies.values(), terms)])
     found += filter(None, [nothing_drafted(tallies.values())])
     found += handed_findings(tallies.values())
+    found += filter(None, [drafted_finding(tallies)])
     if seen:
         scheme = fitting_scheme(seen, tallies, terms)
         if scheme is BLOCK and _biased(tallies):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from specverify.audit.betting import JOINT, TOKEN, bets_for
 from specverify.audit.checks import (
     contract,
+    drafted,
     efficiency,
     exact,
     joint,
@@ -73,6 +74,7 @@ def _sampled(scenario: AnyScenario, tally: Tally, plan: Plan, look: int) -> list
             checks.append(transform.check_passes(scenario, tally, terms))
         else:
             checks += _speed(scenario, tally, terms, config=plan.config)
+            checks += drafted.check_drafted(scenario, tally, terms)
     checks.append(contract.check_interface(scenario, tally, law))
     checks.append(contract.check_reproducible(scenario, tally, law))
     if tally.get("reports-broken") is not None:

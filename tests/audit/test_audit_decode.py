@@ -98,6 +98,21 @@ def test_a_trace_that_tells_another_story_is_a_finding(decode_audit) -> None:
     assert "trace-differs" in codes
 
 
+def test_a_loop_that_drafts_less_than_asked_is_not_as_fast_as_the_rule(decode_audit) -> None:
+    def hesitant(prompt, target_step, draft_step, gamma, max_new_tokens, generator):
+        drafted = max(1, gamma - 1)
+        return speculative_decode(
+            prompt, target_step, draft_step, drafted, max_new_tokens, generator
+        )
+
+    result = decode_audit(hesitant, gammas=(1, 3))
+    assert result.verdict is Verdict.PASS
+    assert result.summary.efficiency is Verdict.FAIL
+    assert [finding.code for finding in result.summary.findings] == ["other-draft-length"]
+    failed = {c.name for c in result.checks if c.verdict is Verdict.FAIL}
+    assert failed == {"drafted[markov]"}
+
+
 def _told(change):
     """The reference, whose trace is told otherwise."""
 
