@@ -27,6 +27,13 @@ def test_help_lists_commands_and_exit_codes() -> None:
         assert said in shown.stdout
 
 
+def test_the_list_of_commands_is_whole_at_eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = command("--help")
+    assert "..." not in shown.stdout.partition("Commands:")[2]
+    assert max(map(len, shown.stdout.splitlines())) <= 80
+
+
 @pytest.mark.parametrize("heavy", ["numpy", "torch", "scipy", "msgspec", "rich", "transformers"])
 def test_help_stays_light(heavy: str) -> None:
     code = f"import sys, specverify.cli.main; sys.exit({heavy!r} in sys.modules)"
