@@ -8,7 +8,12 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from specverify.errors import ImplementationRaisedError, InvalidInputError, MissingDependencyError
+from specverify.errors import (
+    ImplementationRaisedError,
+    InvalidInputError,
+    MissingDependencyError,
+    UnknownTargetError,
+)
 
 if TYPE_CHECKING:
     import httpx
@@ -19,6 +24,8 @@ _PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
 """Status codes that another attempt may cure."""
 
 _FIRST_WAIT, _LONGEST_WAIT = 0.05, 2.0
+_STARTING = 5.0
+"""Seconds that a server which is just being started has until it takes connections."""
 _QUOTED = 300
 
 
@@ -59,6 +66,14 @@ class CompletionClient:
             limits=self._httpx.Limits(max_connections=self._concurrency),
         )
 
+    def reach(self) -> None:
+        """Wait until the server takes connections, a few seconds at most.
+
+        Raises:
+            UnknownTargetError: If nothing listens at its address.
+        """
+        self._loop.run_until_complete(self._reach())
+
     def complete(self, requests: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Answers to completion requests, in their order.
 
@@ -77,6 +92,23 @@ class CompletionClient:
         if not self._loop.is_closed():
             self._loop.run_until_complete(self._client.aclose())
             self._loop.close()
+
+    async def _reach(self) -> None:
+        wait, given_up = _FIRST_WAIT, time.monotonic() + min(self._patience, _STARTING)
+        while True:
+            try:
+                await self._client.get(f"{self.url}/models")
+            except self._httpx.ConnectError as error:
+                if time.monotonic() + wait > given_up:
+                    raise UnknownTargetError(
+                        "target", f"no server answers at {self.url}: {error}"
+                    ) from error
+            except self._httpx.TransportError:
+                return  # somebody is there
+            else:
+                return
+            await asyncio.sleep(wait)
+            wait = min(2 * wait, _LONGEST_WAIT)
 
     async def _complete(self, requests: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         gate = asyncio.Semaphore(self._concurrency)

@@ -57,7 +57,7 @@ class OpenAIServer:
 
     Raises:
         InvalidInputError: If a setting is out of its range.
-        UnknownTargetError: If the reference cannot be found.
+        UnknownTargetError: If the reference cannot be found, or no server answers.
         MissingDependencyError: If httpx is not installed.
     """
 
@@ -102,6 +102,8 @@ class OpenAIServer:
         # Two servers of one engine compute alike; exact laws they follow up to their rounding.
         self._tolerance = 0.0 if self._known is None else tolerance
         self._prefill_emits, self._quick = prefill_emits, bool(quick)
+        for client in filter(None, (self._client, self._plain)):
+            client.reach()
         self._model = model or self._first_model()
 
     def describe(self) -> EngineInfo:

@@ -241,5 +241,6 @@ def _chosen(executor: Executor, config: AuditConfig) -> list[AnyScenario]:
     chosen = [s for s in found if config.gammas is None or s.gamma in config.gammas]
     if not chosen:
         known = ", ".join(str(gamma) for gamma in sorted({s.gamma for s in found}))
-        raise InvalidInputError("gammas", f"no scenario has {config.gammas}; there are {known}")
+        asked = ", ".join(map(str, config.gammas or ()))
+        raise InvalidInputError("gammas", f"no scenario has blocks of {asked}; there are {known}")
     return chosen

@@ -346,6 +346,13 @@ def test_mistakes_are_named(settings: dict[str, Any], match: str) -> None:
         OpenAIServer("http://127.0.0.1:9/v1", **settings)
 
 
+def test_a_port_where_nothing_listens_is_told_before_the_audit(directory: Path) -> None:
+    with serving(directory, {}) as server:
+        address = server.url
+    with pytest.raises(UnknownTargetError, match=f"no server answers at {address}"):
+        OpenAIServer(address, reference=str(directory), patience=0)
+
+
 def test_an_unknown_reference_and_a_missing_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

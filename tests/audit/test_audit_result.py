@@ -107,7 +107,7 @@ def test_refuses_settings_out_of_range(settings, argument) -> None:
 
 
 def test_refuses_what_does_not_fit_together(small_audit) -> None:
-    with pytest.raises(InvalidInputError, match="gammas: no scenario"):
+    with pytest.raises(InvalidInputError, match="gammas: no scenario has blocks of 99;"):
         small_audit(speculative_verify, gammas=(99,))
     with pytest.raises(InvalidInputError, match="isolation"):
         small_audit(speculative_verify, isolation="process")
