@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from specverify.audit.chains import path_law
 from specverify.audit.checks.contract import check_counts, check_interface, check_reproducible
 from specverify.audit.checks.efficiency import check_acceptance, check_length, reports_finding
+from specverify.audit.checks.fit import TOO_GOOD
 from specverify.audit.checks.joint import check_joint
 from specverify.audit.checks.token import check_tokens, position_strata
 from specverify.audit.counting import count_completions
@@ -135,6 +137,19 @@ def test_bets_decide_beside_the_looks(check: Any) -> None:
     for log_e, verdict in ((0.0, "pass"), (np.log(200), "inconclusive"), (np.inf, "fail")):
         found = check(scenario, tally, TERMS, bet=Evidence(log_e, 2000, 0, {}))
         assert found.verdict == verdict
+
+
+@pytest.mark.parametrize("check", [check_tokens, check_joint])
+def test_counts_without_any_chance_do_not_pass(check: Any) -> None:
+    """Completions as often as they are expected, to the nearest whole number."""
+    scenario = find(Form.VERIFY, "zeros-in-draft")
+    often = np.rint(20_000 * path_law(scenario.chain, scenario.length)).astype(int)
+    shape = (scenario.vocab_size,) * scenario.length
+    tokens = np.column_stack(np.unravel_index(np.repeat(np.arange(len(often)), often), shape))
+    found = check(scenario, counted(scenario, tokens), TERMS, bet=NO_BET)
+    assert (found.verdict, found.params.get(TOO_GOOD)) == (Verdict.INCONCLUSIVE, True)
+    honest = check(scenario, counted(scenario, drawn(scenario, 20_000)), TERMS, bet=NO_BET)
+    assert (honest.verdict, honest.params.get(TOO_GOOD)) == (Verdict.PASS, None)
 
 
 def blocks(scenario: Scenario, seen: dict[tuple[int, int], int]) -> Tally:

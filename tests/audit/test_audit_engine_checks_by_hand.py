@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from specverify.audit.checks.fit import TOO_GOOD
 from specverify.audit.checks.transform import check_pairs, check_transform, pass_p_value
 from specverify.audit.checks.two_samples import check_two_samples
 from specverify.audit.engines import BINS, ORDERS, PAIR_BINS, EngineScenario
@@ -87,6 +88,13 @@ def test_an_engines_tolerance_forgives_that_much_and_impossible_tokens() -> None
     pooled = [Stratum(c, np.full(BINS, 1 / BINS)) for c in tally.arrays["transform"].sum(axis=0)]
     check = check_transform(ENGINE, tally, lenient, bet=NO_BET)
     assert check.p_value == min(tolerant_p_value(stratum, 0.05) for stratum in pooled)
+
+
+def test_an_engines_transforms_without_any_chance_do_not_pass() -> None:
+    tally = transforms()
+    tally.arrays["transform"][...] = 250
+    found = check_transform(ENGINE, tally, TERMS, bet=NO_BET)
+    assert (found.verdict, found.params.get(TOO_GOOD)) == (Verdict.INCONCLUSIVE, True)
 
 
 def test_neighbours_of_an_engine_are_compared_given_the_earlier_one() -> None:
