@@ -26,7 +26,8 @@ class RowOfBatch:
     The other rows hold the same block under another numbering of the vocabulary, so that whatever
     leaks from row to row (a draft, a law) lands on tokens of another law. Their drafts are scored
     with a law nearer to the target's, so that they are accepted more often: an offset or a count
-    that leaks is seen as well. Where the verifier takes ``draft_lengths``, they have fewer drafts.
+    that leaks is seen as well. Where the verifier takes ``draft_lengths``, they have fewer drafts,
+    and in the last row the block itself is shorter than the batch is wide.
     Which row is the block's own follows from its drafts, never from a counter: shards stay
     independent.
 
@@ -65,8 +66,11 @@ class RowOfBatch:
             xp.stack([xp.roll(scored[row], turn, axis=-1) for row, turn in enumerate(turns)]),
             xp.stack([(draft_tokens + turn) % vocab for turn in turns]),
         )
+        gamma = width = int(draft_tokens.shape[0])
+        if self._ragged and own == self._rows - 1:
+            # What stands beyond a row's own drafts is no part of it: its law must stay the same.
+            batch, width = tuple(_longer(array, xp) for array in batch), gamma + 1
         before = [np.array(to_numpy(array)) for array in batch]
-        gamma = int(draft_tokens.shape[0])
         lengths = [max(1, gamma - turn) for turn in turns]
         more = {_LENGTHS: xp.asarray(lengths)} if self._ragged else {}
         emitted, counts = split_result(invoke(self._target, batch, generator, **more))
@@ -76,9 +80,14 @@ class RowOfBatch:
             if not _same(to_numpy(array), original):
                 raise InputMutatedError(f"wrote into its argument {name}")
         if not self._reads:
-            return emitted[own], None if counts is None else counts[own]
+            return emitted[own][: gamma + 1], None if counts is None else counts[own]
         drafts = lengths if self._ragged else [gamma] * self._rows
-        return _read_rows(emitted, drafts, gamma)[own], _read_count(counts, own, self._rows)
+        return _read_rows(emitted, drafts, width)[own], _read_count(counts, own, self._rows)
+
+
+def _longer(array: Any, xp: Any) -> Any:
+    """One position more for every row of a batch: its first one once again."""
+    return xp.concatenate([array, array[:, :1]], axis=1)
 
 
 def _same(array: Any, original: Any) -> bool:

@@ -61,3 +61,25 @@ def test_misbehaviour_is_an_error_with_its_input(small_audit) -> None:
         result = small_audit(implementation, **BATCHED)
         assert result.verdict is Verdict.ERROR
         assert any(text in check.message and check.case for check in result.checks)
+
+
+def with_lengths(target_probs, draft_probs, draft_tokens, rng, draft_lengths):
+    return verify_blocks(target_probs, draft_probs, draft_tokens, rng, draft_lengths=draft_lengths)
+
+
+def bonus_from_the_padding(target_probs, draft_probs, draft_tokens, rng, draft_lengths):
+    """A short row's bonus is drawn where the longest one's would be."""
+    gamma = draft_tokens.shape[1]
+    emitted, kept = with_lengths(target_probs, draft_probs, draft_tokens, rng, draft_lengths)
+    for row in np.flatnonzero((kept == draft_lengths) & (draft_lengths < gamma)):
+        law = target_probs[row, gamma]
+        emitted[row, kept[row]] = rng.choice(len(law), p=law / law.sum())
+    return emitted, kept
+
+
+def test_a_row_that_is_shorter_than_the_batch_keeps_its_law(small_audit) -> None:
+    settings = BATCHED | {"gammas": (2,)}
+    assert small_audit(with_lengths, **settings).verdict is Verdict.PASS
+    assert small_audit(bonus_from_the_padding, **settings).summary.law is Verdict.FAIL
+    traced = small_audit(bonus_from_the_padding, **settings, mode="exact", checks=("exact",))
+    assert traced.summary.law is Verdict.FAIL
