@@ -98,7 +98,14 @@ def _logged_alpha(text: str | None) -> tuple[float, float, float]:
     from specverify.stats.intervals import clopper_pearson
 
     records = read_records(text)
-    record = (pooled(records) or records)[-1]
+    found_in = pooled(records) or records
+    # The latest that tells alpha: a log may hold lines of other formats behind it.
+    telling = [
+        one
+        for one in found_in
+        if (told := rates(one)).conditional is not None or told.alpha_if_constant is not None
+    ]
+    record = (telling or found_in)[-1]
     found, tested = rates(record), count_tested(record)
     if found.conditional is not None and tested and record.accepted is not None:
         note(f"{record.source}: bounds of alpha as if its {tested} tests were independent")

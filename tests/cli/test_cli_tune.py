@@ -90,6 +90,18 @@ def test_mistakes_exit_2(arguments: list[str], said: str) -> None:
     assert said in shown.stderr
 
 
+def test_a_line_that_tells_no_alpha_does_not_hide_one_that_does(tmp_path) -> None:
+    log = tmp_path / "answer.json"
+    log.write_text(LOG)
+    alone = run(str(log), "--c", "0.1", "--json")
+    mixed = tmp_path / "mixed.jsonl"
+    studio = '{"total_draft_tokens_count": 9, "accepted_draft_tokens_count": 5}'
+    mixed.write_text(f"{json.dumps(json.loads(LOG))}\n{studio}\n")
+    shown = run(str(mixed), "--c", "0.1", "--json")
+    assert shown.exit_code == 0, shown.stderr
+    assert shown.stdout == alone.stdout
+
+
 def test_a_log_that_cannot_tell_alpha_is_said(tmp_path) -> None:
     log = tmp_path / "studio.json"
     log.write_text('{"total_draft_tokens_count": 9, "accepted_draft_tokens_count": 5}')
