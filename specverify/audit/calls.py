@@ -12,7 +12,12 @@ import numpy as np
 from specverify._arrays import is_torch
 from specverify.audit.forms import Framework
 from specverify.audit.targets import Target
-from specverify.errors import ImplementationError, ImplementationRaisedError, InvalidEmissionError
+from specverify.errors import (
+    ImplementationError,
+    ImplementationRaisedError,
+    InvalidEmissionError,
+    UnsupportedRandomness,
+)
 
 __all__ = [
     "RowSource",
@@ -95,6 +100,9 @@ def invoke(target: Target, arguments: tuple[Any, ...], generator: Any, **more: A
 def guarded(call: Callable[[], Any], target: Target | None = None) -> Any:
     """Run ``call``; whatever the audited code raises becomes an ``ImplementationRaisedError``.
 
+    What the tracer left behind in the code's state, and ordinary calls meet, is no fault of it:
+    ``UnsupportedRandomness`` is passed on.
+
     Args:
         call: Calls the audited code.
         target: What is called; where arguments may have been of a wrong kind, the error says which
@@ -102,9 +110,7 @@ def guarded(call: Callable[[], Any], target: Target | None = None) -> Any:
     """
     try:
         return call()
-    except ImplementationError:
-        raise
-    except KeyboardInterrupt:
+    except (ImplementationError, UnsupportedRandomness, KeyboardInterrupt):
         raise
     except BaseException as error:  # SystemExit too: the audited code must not end the audit
         frames = traceback.extract_tb(error.__traceback__)

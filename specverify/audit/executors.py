@@ -24,12 +24,15 @@ from specverify.audit.randomness import global_generators_kept
 from specverify.audit.tally import Tally
 from specverify.audit.targets import resolve
 from specverify.audit.wire import Failure, Ready, Setup, Task, read_frame, write_frame
-from specverify.errors import UnknownTargetError
+from specverify.errors import UnknownTargetError, UnsupportedRandomness
 
 __all__ = ["Executor", "InlineExecutor", "ProcessExecutor"]
 
 _LOAD_LIMIT = 300.0
 _POLL = 0.1
+
+KEPT = "it keeps random numbers from call to call: ordinary ones used some of the traced ones"
+"""Why a law was not traced: what the tracer handed out turned up where nothing is traced."""
 
 GENERATE_PATIENCE = 10.0
 """One call of an engine draws several completions: its time limit is this many times longer."""
@@ -73,15 +76,31 @@ class InlineExecutor:
         self.form = found.form
         self.target = found.describe()
         patience = GENERATE_PATIENCE if found.form is Form.GENERATE else 1.0
-        self._bench = Bench(found, InlineWatch(patience * config.time_limit), seed)
+        self._watch = InlineWatch(patience * config.time_limit)
+        self._bench = Bench(found, self._watch, seed)
 
     def run(self, tasks: deque[Task]) -> Generator[tuple[Task, Tally], None, None]:
         """Run tasks one after the other."""
         while tasks:
             task = tasks.popleft()
             with global_generators_kept():
-                tally = self._bench.run(task)
+                tally = self._run(task)
             yield task, tally
+
+    def _run(self, task: Task) -> Tally:
+        try:
+            return self._bench.run(task)
+        except UnsupportedRandomness as error:
+            self._watch.end()
+            if task.exact:
+                return _refused(KEPT, deceived=True)
+            tally = Tally()
+            text = (
+                f"{KEPT} ({error}); name it as module:function, or sample it with mode statistical"
+            )
+            case = {"scenario": task.scenario}
+            tally.error = {"type": "ImplementationRaisedError", "message": text, "case": case}
+            return tally
 
     def close(self) -> None:
         """Nothing to let go of."""
@@ -107,7 +126,7 @@ class _Worker:
         os.close(source)
         os.close(sink)
         self.task: Task | None = None
-        self.ended = False
+        self.ended = self.traced = False
         self._code: int | None = None
         self._seen, self._since = -1, time.monotonic()
         write_frame(self._in, msgspec.msgpack.encode(_with_recorder(self._setup, recorder)))
@@ -115,6 +134,7 @@ class _Worker:
     def give(self, task: Task) -> None:
         """Send a task."""
         self.task = task
+        self.traced = self.traced or task.exact
         self._seen = -1
         write_frame(self._in, msgspec.msgpack.encode(task))
 
@@ -199,11 +219,14 @@ class ProcessExecutor:
                 ready = [key.data for key, _ in selector.select(_POLL)]
                 for worker in self._workers:
                     task, tally = worker.task, self._collect(worker, worker in ready)
-                    if task is None or tally is None:
+                    if task is None or (tally is None and not worker.ended):
                         continue
                     worker.task = None
-                    if worker.ended and task.exact:
+                    if worker.ended and (task.exact or tally is None):
                         self._replace(worker, selector)
+                    if tally is None:
+                        worker.give(task)
+                        continue
                     if tally.error is not None:
                         tasks.clear()  # nothing after it counts
                     elif tasks and not task.exact:
@@ -231,11 +254,22 @@ class ProcessExecutor:
             return None
         if ready:
             frame = read_frame(worker.out)
-            return self._death(worker) if frame is None else Tally.decode(frame[1:])
+            if frame is None:
+                return self._death(worker)
+            return self._kept(worker, frame) if frame[:1] == b"?" else Tally.decode(frame[1:])
         if worker.stuck_for() > self._limit:
             text = f"did not return within {self._limit:g} s"
             return self._failure(worker, "ImplementationTimeoutError", text)
         return None
+
+    def _kept(self, worker: _Worker, frame: bytes) -> Tally | None:
+        """An answer where code kept what it drew while traced; None where another process may."""
+        assert worker.task is not None
+        if not worker.traced:
+            text = f"raised UnsupportedRandomness: {frame[1:].decode()}"
+            return self._failure(worker, "ImplementationRaisedError", text)
+        worker.end()
+        return _refused(KEPT, deceived=True) if worker.task.exact else None
 
     def _death(self, worker: _Worker) -> Tally:
         code = worker.wait()
@@ -245,7 +279,7 @@ class ProcessExecutor:
         return self._failure(worker, "ImplementationRaisedError", text)
 
     def _replace(self, worker: _Worker, selector: selectors.BaseSelector) -> None:
-        """A process that ended under the tracer: others still sample, so it is started anew."""
+        """A process that ended under the tracer, or kept what it drew there, is started anew."""
         selector.unregister(worker.out)
         worker.start()
         self._await_ready(worker)
@@ -256,12 +290,11 @@ class ProcessExecutor:
         from specverify.audit.suites import find_scenario
 
         assert worker.task is not None
-        tally = Tally()
         if worker.task.exact:
             # The tracer may be to blame: what the code does in ordinary calls is seen there.
-            tally.note("exact", {"outcome": "refused", "reason": f"under the tracer: {text}"})
             worker.end()
-            return tally
+            return _refused(f"under the tracer: {text}")
+        tally = Tally()
         case = call_case(find_scenario(self.form, worker.task.scenario), worker.recorder.note)
         tally.error = {"type": kind, "message": text, "case": case}
         worker.end()
@@ -280,6 +313,13 @@ class ProcessExecutor:
         if frame[:1] == b"!":
             raise msgspec.msgpack.decode(frame[1:], type=Failure).to_error()
         return msgspec.msgpack.decode(frame[1:], type=Ready)
+
+
+def _refused(reason: str, *, deceived: bool = False) -> Tally:
+    """Of a scenario whose law could not be traced."""
+    tally = Tally()
+    tally.note("exact", {"outcome": "refused", "reason": reason, "deceived": deceived})
+    return tally
 
 
 def _with_recorder(setup: Setup, recorder: Path) -> Setup:

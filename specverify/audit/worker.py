@@ -18,7 +18,7 @@ from specverify.audit.observer import FlightRecorder
 from specverify.audit.samplers import Bench
 from specverify.audit.targets import Target, resolve
 from specverify.audit.wire import Failure, Ready, Setup, Task, read_frame, write_frame
-from specverify.errors import SpecVerifyError
+from specverify.errors import SpecVerifyError, UnsupportedRandomness
 
 __all__ = ["main"]
 
@@ -40,8 +40,15 @@ def main() -> None:
     write_frame(sink, b"." + msgspec.msgpack.encode(ready))
     bench = Bench(target, FlightRecorder(Path(setup.recorder)), setup.seed)
     while (frame := read_frame(source)) is not None:
-        tally = bench.run(msgspec.msgpack.decode(frame, type=Task))
-        write_frame(sink, b"." + tally.encode())
+        write_frame(sink, _answer(bench, msgspec.msgpack.decode(frame, type=Task)))
+
+
+def _answer(bench: Bench, task: Task) -> bytes:
+    """The counts of a shard, or that code met random numbers which it had kept while traced."""
+    try:
+        return b"." + bench.run(task).encode()
+    except UnsupportedRandomness as error:
+        return b"?" + str(error).encode()
 
 
 def _take_standard_streams() -> tuple[int, int]:
