@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -85,20 +86,23 @@ def _fit_findings(checks: Sequence[CheckResult]) -> list[Finding]:
 
 
 def _untraced(tallies: Mapping[str, Tally]) -> list[Finding]:
-    """Why laws were not traced, and laws that were traced and not believed."""
-    reasons: dict[tuple[str, str], list[str]] = {}
+    """Why laws were not traced, and laws that were traced and not believed: a finding of each."""
+    reasons: dict[str, dict[str, str]] = {}
     for name, tally in tallies.items():
         record = record_of(tally)
         if record is not None and record.outcome in (DISCARDED, REFUSED):
-            reasons.setdefault((record.outcome, record.reason), []).append(name)
-    return [
-        Finding(
-            code="exact-law-discarded" if outcome == DISCARDED else "not-traced",
-            text=f"no exact law in {len(names)} scenarios: {reason}",
-            data={"scenarios": names},
-        )
-        for (outcome, reason), names in reasons.items()
-    ]
+            code = "exact-law-discarded" if record.outcome == DISCARDED else "not-traced"
+            reasons.setdefault(code, {})[name] = record.reason
+    return [_without_law(code, told) for code, told in reasons.items()]
+
+
+def _without_law(code: str, reasons: Mapping[str, str]) -> Finding:
+    """One finding of all scenarios, by the reason that is the commonest."""
+    counted = Counter(reasons.values())
+    first, others = counted.most_common(1)[0][0], len(counted) - 1
+    more = f" (and {others} other reason{'s' * (others > 1)})" if others else ""
+    text = f"no exact law in {len(reasons)} scenario{'s' * (len(reasons) > 1)}: {first}{more}"
+    return Finding(code=code, text=text, data=dict(reasons))
 
 
 def _biased(tallies: Mapping[str, Tally]) -> bool:

@@ -244,3 +244,8 @@ def test_one_law_that_is_not_believed_withdraws_all_proofs() -> None:
     assert "in smallest the code is not the same" in told["zeros-in-draft"].message
     assert "proved" not in result.summary.headline
     assert "token[zeros-in-draft]" in {check.name for check in result.checks}
+    # Two reasons, and one finding: it is the headline of many an audit.
+    (told_once,) = [f for f in result.summary.findings if f.code == "exact-law-discarded"]
+    assert set(told_once.data) == set(TWO_CHECKED)
+    assert told_once.text.startswith("no exact law in 2 scenarios: ")
+    assert told_once.text.endswith(" (and 1 other reason)")
