@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from specverify.audit import counting
+from specverify.audit.arms import count_arms
 from specverify.audit.betting import JOINT, TOKEN, averaged, bets_for, together
 from specverify.audit.chains import path_law
 from specverify.audit.config import AuditConfig
@@ -145,5 +146,9 @@ def test_an_engines_tolerance_leaves_no_bet_that_knows_none() -> None:
     assert (strict[TOKEN].log_e, strict[TOKEN].impossible) == (math.inf, 1)
     assert lenient[TOKEN].log_e < math.log(1e6)
     assert lenient[JOINT].log_e == 0.0
-    two_samples.table("arms", (2, 1, ENGINE.length, 4))[0] = 5
-    assert bets_for(ENGINE, tolerance=0.05).evidence(two_samples)[TOKEN].log_e == 0.0
+    unequal = np.zeros((40, ENGINE.length), dtype=np.int64), np.ones((40, ENGINE.length), int)
+    for seed in range(3):
+        count_arms(two_samples, seed, (0, 1), unequal)
+    strict, lenient = (bets_for(ENGINE, tolerance=t).evidence(two_samples) for t in (0.0, 0.05))
+    assert strict[TOKEN].log_e > math.log(1e6)
+    assert lenient[TOKEN].log_e == 0.0

@@ -172,6 +172,8 @@ def test_tokens_per_pass_and_acceptance_by_hand() -> None:
     assert accepted.params["accepted_over_tested"] == pytest.approx([0.6, 0.5])
     rates = np.minimum(scenario.chain.target[:2, 0], scenario.chain.draft[:2, 0]).sum(axis=1)
     assert accepted.params["one_minus_tv"] == pytest.approx(rates.tolist())
+    trials, gaps = np.array([100, 60]), np.array([60, 30]) - rates * [100, 60]
+    assert accepted.statistic == pytest.approx(np.sum(gaps**2 / (trials * rates * (1 - rates))))
     length = check_length(scenario, tally, TERMS)
     assert length.params["tokens_per_pass"] == pytest.approx(1.9)
     assert length.params["standard_error"] == pytest.approx(np.sqrt(0.69 / 100))

@@ -12,10 +12,17 @@ import pytest
 from scipy import stats
 
 from specverify.audit.checks.fit import TOO_GOOD
-from specverify.audit.checks.transform import check_pairs, check_transform, pass_p_value
+from specverify.audit.checks.transform import (
+    check_pairs,
+    check_passes,
+    check_transform,
+    pass_p_value,
+)
 from specverify.audit.checks.two_samples import check_two_samples
-from specverify.audit.engines import BINS, ORDERS, PAIR_BINS, EngineScenario
+from specverify.audit.engines import BINS, MICRO, ORDERS, PAIR_BINS, EngineScenario
+from specverify.audit.evidence import Evidence as Looked
 from specverify.audit.evidence import Stratum, tolerant_p_value, weigh
+from specverify.audit.explanations import EXPLANATIONS
 from specverify.audit.tally import Tally
 from specverify.audit.terms import SUSPICIOUS, Terms
 from specverify.results import Verdict
@@ -49,6 +56,11 @@ def test_two_samples_are_compared_by_the_usual_chi_square() -> None:
     assert SUSPICIOUS / 4 < stats.chi2.sf(check.statistic, 2 * usual.dof) < SUSPICIOUS
     assert check.verdict is Verdict.PASS
     assert check.params["dof"] == 2 * 3
+    # It is the farthest of the four, whose bounds hold together at the audit's confidence.
+    spread = 4 * 133 * check.tv.high**2
+    assert stats.ncx2.cdf(check.statistic, 6, spread) == pytest.approx(0.001 / 4, rel=1e-6)
+    n = 2 * 100 * 200 / 300
+    assert check.tv.estimate == pytest.approx(np.sqrt((check.statistic - 6) / n) / 2)
     twice = arms(*([([2 * c for c in first], [2 * c for c in second])] * 4))
     assert check_two_samples(ENGINE, twice, TERMS, bet=NO_BET).verdict is Verdict.INCONCLUSIVE
     narrow = replace(TERMS, tv=0.01)
@@ -76,6 +88,35 @@ def test_an_engines_position_that_is_off_is_refuted_in_any_order(log_e: float) -
     assert wrong.verdict is Verdict.FAIL
     assert wrong.diagnosis is not None
     assert wrong.diagnosis.position == 2
+
+
+def pooled_orders(tally: Tally) -> list[Looked]:
+    """What each order's cells say over all positions."""
+    cells, law = tally.arrays["transform"].sum(axis=0), np.full(BINS, 1 / BINS)
+    return [weigh([Stratum(c, law)], confidence=TERMS.confidence) for c in cells]
+
+
+def test_a_lean_at_every_position_of_an_engine_shows_in_all_of_them() -> None:
+    """A standard deviation and a half in each cell: too little for 60 cells, enough for 15."""
+    tally = transforms()
+    tally.arrays["transform"][:, 1] += np.tile([22, -22], BINS // 2)
+    apart = [Stratum(c, np.full(BINS, 1 / BINS)) for c in tally.arrays["transform"][:, 1]]
+    orders = pooled_orders(tally)
+    check = check_transform(ENGINE, tally, TERMS, bet=NO_BET)
+    assert (check.verdict, check.p_value) == (Verdict.FAIL, orders[1].p_value)
+    assert weigh(apart).p_value > 100 * TERMS.level
+    # The widest bound of the orders is told, and widened by what is forgiven.
+    highs = [order.tv.high for order in orders]
+    assert check.tv.high == highs[1] == max(highs) > 1.1 * np.median(highs)
+    lenient = check_transform(ENGINE, tally, replace(TERMS, tolerance=0.05), bet=NO_BET)
+    assert lenient.tv.high == pytest.approx(highs[1] + 0.05)
+
+
+def test_a_lean_at_one_position_of_an_engine_is_doubted() -> None:
+    tally = transforms(leaning_at=2, share=0.034)
+    assert min(order.chi_square_p for order in pooled_orders(tally)) > SUSPICIOUS
+    check = check_transform(ENGINE, tally, TERMS, bet=NO_BET)
+    assert check.verdict is Verdict.INCONCLUSIVE
 
 
 def test_an_engines_tolerance_forgives_that_much_and_impossible_tokens() -> None:
@@ -122,3 +163,15 @@ def test_passes_are_normal_beyond_what_is_granted(passes: int) -> None:
     assert pass_p_value(passes, 100.0, 25.0) == pytest.approx(2 * stats.norm.sf(9.5 / 5))
     assert pass_p_value(passes, 100.0, 25.0, slack=4.0) == pytest.approx(2 * stats.norm.sf(6 / 5))
     assert pass_p_value(passes, 100.0, 25.0, slack=11.0) == 1.0
+
+
+@pytest.mark.parametrize(("passes", "verdict"), [(5150, "pass"), (5350, "fail")])
+def test_passes_beyond_what_a_tolerance_grants_fail(passes: int, verdict: str) -> None:
+    """Of 10,000 tokens 1 % may be off, which grants 100.5 passes; a standard deviation is 30."""
+    tally = Tally()
+    tally.table("passes", (4,))[:3] = passes, 10_000, 7000 * MICRO
+    tally.table("passes-expected", (len(EXPLANATIONS), 2))[:] = 5000 * MICRO, 900 * MICRO
+    tally.table("gamma", (4,))[3] = 1
+    check = check_passes(ENGINE, tally, replace(TERMS, tolerance=0.01))
+    assert check.verdict == verdict
+    assert check.p_value == pytest.approx(2 * stats.norm.sf((passes - 5100.5) / 30))
