@@ -127,4 +127,5 @@ def _distance(positions: list[_Comparison], terms: Terms) -> Interval:
     bounds = [tv_upper_bound(p.statistic, p.dof, max(1, int(p.n)), confidence) for p in seen]
     excess = [math.sqrt(max(0.0, p.statistic - p.dof) / p.n) / 2 for p in seen]
     high = min(1.0, max(bounds))
-    return Interval(estimate=min(high, max(excess)), low=0.0, high=high, confidence=terms.confidence)
+    estimate = min(high, max(excess))
+    return Interval(estimate=estimate, low=0.0, high=high, confidence=terms.confidence)
