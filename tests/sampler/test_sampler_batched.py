@@ -133,6 +133,25 @@ def test_dtypes(dtype) -> None:
     assert rejected.emitted[0, 1] == -1
 
 
+@pytest.mark.parametrize("convert", [np.asarray, torch.from_numpy])
+@pytest.mark.parametrize(
+    ("target", "draft", "uniform", "accepted"),
+    [
+        ([0.25, 0.75], [0.5, 0.5], np.nextafter(0.5, 0), 1),
+        ([0.25, 0.75], [0.5, 0.5], 0.5, 0),
+        ([0.0, 1.0], [0.5, 0.5], 0.0, 0),
+        ([0.0, 1.0], [0.0, 1.0], 0.0, 0),
+        # Rejected by a rounding error: the target stands in for a residual of nothing.
+        ([0.5, 0.5], [np.nextafter(0.5, 1), 0.5], np.nextafter(1, 0), 0),
+    ],
+)
+def test_the_test_is_strict(convert, target, draft, uniform, accepted) -> None:
+    block = Block(np.array([[target, [1.0, 0.0]]]), np.array([[draft]]), np.array([[0]]))
+    result = in_batch(block, np.array([1]), np.array([[uniform, 0.75]]), convert)
+    assert result.n_accepted.tolist() == [accepted]
+    assert result.emitted.tolist() == [[0, 0] if accepted else [1, -1]]
+
+
 def test_seeds_repeat() -> None:
     block = np.full((50, 3, 4), 0.25), np.tile([0.1, 0.2, 0.3, 0.4], (50, 2, 1))
     tokens = np.tile([3, 2], (50, 1))

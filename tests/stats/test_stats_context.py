@@ -145,6 +145,7 @@ def test_an_impossible_token_is_a_proof_and_names_what_allows_it() -> None:
     assert name_alternative(seen.shares).consistent_with == "leak"
     assert bets.evidence(np.array([10, 9, 0, 1])).shares[UNKNOWN] == 1.0
     np.testing.assert_array_equal(np.isinf(bets.path(np.array([0, 1, 3, 0]))), [0, 0, 1, 1])
+    assert np.isinf(bets.path(np.array([0, 1]), earlier=np.array([3, 3, 0, 1]))).all()
 
 
 def test_tolerance_forgives_small_deviations_and_leaks_but_not_large_ones() -> None:
@@ -157,6 +158,11 @@ def test_tolerance_forgives_small_deviations_and_leaks_but_not_large_ones() -> N
     honest = rng.multinomial(100_000, near)
     assert strict.evidence(honest).log_e == math.inf
     assert tolerant.evidence(honest).log_e < math.log(20)
+    often, second = np.argsort(target)[-1:-3:-1]  # within what the law allows
+    inside = target + 0.004 * (np.eye(31)[second] - np.eye(31)[often])
+    many = np.random.default_rng(4).multinomial(2_000_000, inside)
+    assert strict.evidence(many).log_e > math.log(1e6)
+    assert tolerant.evidence(many).log_e < math.log(20)
     leaking = 0.96 * target + 0.04 * np.eye(31)[-1]
     assert tolerant.evidence(rng.multinomial(3000, leaking)).log_e > math.log(1e3)
     assert tolerant.evidence(rng.multinomial(3000, draft)).log_e > math.log(1e3)

@@ -26,6 +26,11 @@ def test_chi_squares(dof) -> None:
             expected = float(stats.ncx2.cdf(value, dof, extra))
             found = tails.noncentral_chi2_cdf(value, dof, extra)
             assert found == pytest.approx(expected, rel=1e-9, abs=1e-12)
+        # Where a chi-square that is not central at all lies below so rarely, no centre is far out.
+        mass = float(stats.chi2.cdf(value, dof))
+        assert tails.noncentrality_at(min(1.0, 1.001 * mass), value, dof) == 0.0
+        extra = tails.noncentrality_at(mass / 2, value, dof)
+        assert stats.ncx2.cdf(value, dof, extra) == pytest.approx(mass / 2, rel=1e-6)
     assert tails.chi2_sf(0.0, dof) == 1.0
 
 

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from specverify.errors import InvalidInputError
 from specverify.stats.intervals import clopper_pearson
@@ -34,6 +35,17 @@ def test_level_and_power(test) -> None:
     low, high = clopper_pearson(alarms["same"], 200, confidence=1 - 1e-6)
     assert low <= 0.05 <= high
     assert alarms["other"] > 50
+
+
+def test_statistics_by_hand() -> None:
+    """Chi-square of a table; mean kernel within each arm less twice that between them."""
+    rng, table = np.random.default_rng(0), np.array([[20, 30, 10], [40, 30, 30]])
+    usual = stats.chi2_contingency(table, correction=False).statistic
+    assert permutation_chi_square(*table, rng, replicates=9).statistic == pytest.approx(usual)
+    single = match_test([0, 0, 1], [1, 1, 1, 1], rng, replicates=9)
+    assert single.statistic == pytest.approx(1 / 3 + 1 - 2 * 4 / 12)
+    pairs = match_test([[0, 1], [0, 1]], [[0, 0], [1, 1]], rng, replicates=9)
+    assert pairs.statistic == pytest.approx(2 + 0 - 2 * 2 / 4)
 
 
 def test_sequences_that_agree_in_every_position_but_not_jointly() -> None:
