@@ -156,12 +156,15 @@ def test_on_a_gpu_as_on_the_host() -> None:
     assert_same(BlockBatch(*(part.cpu() for part in found)), expected)
 
 
-def accepts(uniform: float) -> bool:
+def accepts(uniform: float, *, temperature: float = 1.0) -> bool:
     """Whether a draft is accepted that both models hardly ever give; the ratio is exp(-1)."""
-    target = np.array([[[0, -201], [0, 0]]], dtype=np.float32)
-    draft = np.array([[[0, -200]]], dtype=np.float32)
+    target = temperature * np.array([[[0, -201], [0, 0]]], dtype=np.float32)
+    draft = temperature * np.array([[[0, -200]]], dtype=np.float32)
     script = Scripted([uniform, 0.5])
-    return bool(verify_blocks_from_logits(target, draft, np.array([[1]]), script).n_accepted[0])
+    found = verify_blocks_from_logits(
+        target, draft, np.array([[1]]), script, temperature=temperature
+    )
+    return bool(found.n_accepted[0])
 
 
 class Scripted:
@@ -174,9 +177,10 @@ class Scripted:
         return np.reshape(self.values, size)
 
 
-def test_the_ratio_of_two_probabilities_too_small_for_the_dtype() -> None:
-    assert accepts(0.36)
-    assert not accepts(0.37)
+@pytest.mark.parametrize("temperature", [1.0, 0.5])
+def test_the_ratio_of_two_probabilities_too_small_for_the_dtype(temperature) -> None:
+    assert accepts(0.36, temperature=temperature)
+    assert not accepts(0.37, temperature=temperature)
 
 
 def test_without_logarithms_that_ratio_is_lost(monkeypatch) -> None:
@@ -195,11 +199,13 @@ def test_next_to_no_temperature(temperature, way) -> None:
     assert found.emitted.tolist() == [[1, 0]]
 
 
-def test_a_rejection_without_excess_takes_the_target() -> None:
-    scores = torch.tensor([[[0.0, 1.0, -torch.inf], [0.0, 0.0, 0.0]]])
-    found = verify_blocks_from_logits(scores, scores[:, :1], torch.tensor([[2]]))
-    assert int(found.n_accepted) == 0
-    assert int(found.emitted[0, 0]) in (0, 1)
+def test_a_rejection_without_excess_takes_the_target(way) -> None:
+    """The softmax of 0 and 1 gives the first 0.269."""
+    scores = np.array([[[0.0, 1.0, -np.inf], [0.0, 0.0, 0.0]]])
+    for uniform, token in ((0.26, 0), (0.28, 1), (0.999, 1)):
+        script = Scripted([0.0, uniform])
+        found = verify_blocks_from_logits(scores, scores[:, :1], np.array([[2]]), script)
+        assert found.emitted.tolist() == [[token, -1]]
 
 
 def test_scores_far_apart_do_not_overflow() -> None:
