@@ -109,6 +109,13 @@ def test_passes_of_a_context_free_pair_are_the_stopped_law(bonus) -> None:
     np.testing.assert_allclose(law.passes[: len(rounds)], rounds, atol=1e-12)
 
 
+def test_a_draft_that_equals_the_target_in_every_context_is_kept_in_every_pass() -> None:
+    """Rows change with each token: six of them come in pairs."""
+    rows = np.random.default_rng(4).dirichlet(np.ones(2), size=8)
+    law = decode_law(*[lambda tokens: rows[len(tokens)]] * 2, 1, 6, prompt=[0], vocab_size=2)
+    np.testing.assert_allclose(law.passes, np.eye(7)[3], atol=1e-12)
+
+
 def test_the_first_pass_has_the_length_law_of_its_context() -> None:
     target, draft = tabular(3, 3), tabular(4, 3)
     law = decode_law(target, draft, 3, 4, prompt=[1], vocab_size=3)
