@@ -62,11 +62,14 @@ def placed(table) -> dict[tuple[int, ...], int]:
 
 
 def test_rounds_are_read_stage_by_stage_after_their_contexts() -> None:
-    """A Markov chain's context is the token before: a correction, a bonus, and two unreadable."""
+    """A Markov chain's context is the token before: a correction, a bonus, a correction that is
+    the rejected draft again, and two unreadable.
+    """
     tally, scenario = Tally(), find(Form.VERIFY, "markov")
     rounds = [
         (0, [1, 2, 0], [1, 0], 1),
         (2, [1, 2, 0], [1, 2, 0, 1], 4),
+        (1, [1, 2, 0], [1, 2, 0], 3),
         (0, [1, 2, 0], [2, 2, 1], 0),
         (0, [1, 2, 0], [], 3),
     ]
@@ -76,15 +79,18 @@ def test_rounds_are_read_stage_by_stage_after_their_contexts() -> None:
         (1, 1, 1, 2): 1,  # rejected
         (1, 1, 2, 0): 1,  # its correction
         (0, 2, 0, 1): 1,
-        (1, 1, 0, 2): 1,
+        (0, 1, 0, 1): 1,
+        (1, 1, 0, 2): 2,
+        (2, 2, 1, 0): 1,
+        (2, 2, 2, 0): 1,
         (2, 2, 0, 0): 1,
         (3, 0, 2, 1): 1,  # the bonus
     }
     assert tally.arrays["stages-unread"].tolist() == [2]
     # By context, leading tokens that are drafts, and length.
-    expected = {(0, 1, 2): 1, (2, 3, 4): 1, (0, 0, 3): 1, (0, 0, 0): 1}
+    expected = {(0, 1, 2): 1, (2, 3, 4): 1, (1, 3, 3): 1, (0, 0, 3): 1, (0, 0, 0): 1}
     assert placed(tally.arrays["blocks"]) == expected
-    assert tally.arrays["reports"].tolist() == [2, 1, 1]  # right, the length, neither
+    assert tally.arrays["reports"].tolist() == [3, 1, 1]  # right, the length, neither
 
 
 def test_blocks_have_numbers_and_places_of_their_own() -> None:
@@ -96,6 +102,17 @@ def test_blocks_have_numbers_and_places_of_their_own() -> None:
     tally, chain = Tally(), find(Form.VERIFY, "markov")
     count_blocks(tally, chain, [([1, 2, 0], [1, 0], None), ([1, 2, 0], [2], None)])
     assert placed(tally.arrays["block-token"]) == {(0, 0, 1): 1, (1, 1, 0): 1, (0, 0, 2): 1}
+
+
+def test_counting_starts_after_the_prompt() -> None:
+    """A context of two tokens of three: 3 for the prompt's 1 and 0, then 1 for 0 and 1, ..."""
+    tally, scenario = Tally(), find(Form.DECODE, "order-2")
+    count_completions(tally, scenario, [[1, 2, 0, 0, 0, 0]])
+    count_blocks(tally, scenario, [([1, 2], [1, 2], None)])
+    first = {(0, 3, 1): 1, (1, 1, 2): 1}
+    assert placed(tally.arrays["block-token"]) == first
+    later = {(2, 5, 0): 1, (3, 6, 0): 1, (4, 0, 0): 1, (5, 0, 0): 1}
+    assert placed(tally.arrays["token"]) == first | later
 
 
 def test_completions_are_counted_by_place_and_their_impossible_tokens_by_position() -> None:
