@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from specverify.audit.config import AuditConfig
+from specverify.audit.engines import EngineScenario
+from specverify.audit.explanations import EXPLANATIONS
 from specverify.audit.forms import Form
 from specverify.audit.planning import COARSE_TV, SHARD, make_plan
 from specverify.audit.scenarios import find
@@ -40,6 +42,13 @@ def test_every_test_of_every_look_has_its_share_of_the_level() -> None:
     # Three looks bound the distance in each scenario; all bounds hold together at 95 %.
     assert (1 - of_law.confidence) * 3 * 3 == pytest.approx(0.05)
     assert (of_law.n, of_law.tolerance, of_law.seed) == (plan.looks["one-hot"][1], 0.01, 7)
+
+
+def test_every_test_of_an_engine_has_its_share_of_the_level() -> None:
+    """Three orders of tokens pooled, by position and in pairs, and every explanation of passes."""
+    engine = EngineScenario(name="plain", purpose="by hand", length=4)
+    plan = make_plan([engine], AuditConfig(), 0)
+    assert (plan.law_tests, plan.efficiency_tests) == (4 * 9, 4 * len(EXPLANATIONS))
 
 
 def test_looks_take_shards_that_none_took_before() -> None:
