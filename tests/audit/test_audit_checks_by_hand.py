@@ -78,6 +78,8 @@ def test_one_position_that_is_off_is_doubted_and_then_refuted() -> None:
     assert check.p_value == pytest.approx(2 * alone, rel=1e-9, abs=0)
     assert check.diagnosis is not None
     assert check.diagnosis.position == 4
+    both = counted(scenario, leaning(leaning(tokens, 6, 0.1), 4, 0.1))
+    assert check_tokens(scenario, both, TERMS, bet=NO_BET).diagnosis.position == 4
 
 
 def test_a_single_position_is_tested_once() -> None:
@@ -112,6 +114,35 @@ def test_a_law_of_one_completion_is_bounded_by_what_is_none(check: Any) -> None:
     tv = check(scenario, counted(scenario, tokens), TERMS, bet=NO_BET).tv
     assert tv.estimate == pytest.approx(3 / 4000 if check is check_tokens else 3 / 1000)
     assert 0 < tv.low < tv.estimate < tv.high
+
+
+def test_bounds_have_the_audits_confidence_and_a_pass_needs_them() -> None:
+    scenario = find(Form.VERIFY, "long-block")
+    tally = counted(scenario, drawn(scenario, 2000))
+    strata = [s for one in position_strata(scenario, tally, 2000) for s in one]
+    high = weigh(strata, confidence=0.999).tv.high
+    assert check_tokens(scenario, tally, TERMS, bet=NO_BET).tv.high == high
+    for allowed, verdict in ((1.01 * high, Verdict.PASS), (0.99 * high, Verdict.INCONCLUSIVE)):
+        found = check_tokens(scenario, tally, replace(TERMS, tv=allowed), bet=NO_BET)
+        assert found.verdict is verdict
+
+
+@pytest.mark.parametrize("name", ["zeros-in-draft", "one-hot"])
+def test_bounds_of_completions_are_widened_by_what_is_forgiven(name: str) -> None:
+    scenario = find(Form.VERIFY, name)
+    tally = counted(scenario, drawn(scenario, 2000))
+    strict, lenient = (
+        check_joint(scenario, tally, replace(TERMS, tolerance=t), bet=NO_BET) for t in (0.0, 0.01)
+    )
+    assert lenient.tv.high == pytest.approx(strict.tv.high + 0.01)
+
+
+def test_completions_that_nobody_counted_bound_nothing() -> None:
+    scenario = find(Form.VERIFY, "zeros-in-draft")
+    check = check_joint(scenario, Tally(), TERMS, bet=NO_BET)
+    assert (check.verdict, check.tv) == (Verdict.INCONCLUSIVE, None)
+    few = counted(scenario, drawn(scenario, 2))  # too few for more than one cell
+    assert check_joint(scenario, few, replace(TERMS, n=2), bet=NO_BET).tv is None
 
 
 def test_neighbours_that_are_tied_are_told_from_the_others() -> None:

@@ -53,7 +53,7 @@ def test_passes_beyond_what_a_tolerance_grants_fail(passes: int, verdict: str) -
 
 @pytest.mark.parametrize("tolerance", [0.0, 0.001])
 def test_passes_are_explained_by_what_fits_them(tolerance: float) -> None:
-    """Two settings of 5,300 passes: the smaller p-value counts twice; five sigmas explain nothing."""
+    """Two settings of 5,300 passes: the smaller p-value counts twice; five sigmas are no fit."""
     terms = replace(TERMS, tolerance=tolerance)
     slack = 0.5 + 10_000 * tolerance
     other = EXPLANATIONS[2].code

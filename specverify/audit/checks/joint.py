@@ -97,7 +97,8 @@ def _point_mass(scenario: Scenario, tally: Tally, terms: Terms) -> Interval | No
     if np.count_nonzero(law) > 1:
         return None
     n = int(paths.sum())
-    return point_mass_tv(n - int(paths[law.argmax()]), n, confidence=terms.confidence)
+    wrong = n - int(paths[law.argmax()])
+    return terms.widened(point_mass_tv(wrong, n, confidence=terms.confidence))
 
 
 def _tables(scenario: Scenario, tally: Tally, n: int) -> list[Stratum]:
