@@ -63,7 +63,7 @@ def log_mixture(log_e: Floats, weights: Floats) -> Floats:
     top = np.max(log_e, axis=-1, keepdims=True)
     # An infinite best bet is the answer itself; subtracting it would give NaN.
     base = np.where(np.isfinite(top), top, 0.0)
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):  # beside infinity a large one may overflow
         values = np.log(np.exp(log_e - base) @ weights) + base[..., 0]
     return np.where(np.isposinf(top[..., 0]), np.inf, values)
 

@@ -55,6 +55,8 @@ def test_two_samples_are_compared_by_the_usual_chi_square() -> None:
     assert stats.ncx2.cdf(check.statistic, 6, spread) == pytest.approx(0.001 / 4, rel=1e-6)
     n = 2 * 100 * 200 / 300
     assert check.tv.estimate == pytest.approx(np.sqrt((check.statistic - 6) / n) / 2)
+    lenient = check_two_samples(ENGINE, tally, replace(TERMS, tolerance=0.05), bet=NO_BET)
+    assert lenient.tv.high == pytest.approx(check.tv.high + 0.05)
     twice = arms(*([([2 * c for c in first], [2 * c for c in second])] * 4))
     assert check_two_samples(ENGINE, twice, TERMS, bet=NO_BET).verdict is Verdict.INCONCLUSIVE
     narrow = replace(TERMS, tv=0.01)

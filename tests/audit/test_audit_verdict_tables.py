@@ -8,7 +8,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from specverify.audit.checks.fit import TOO_GOOD, doubted
+from specverify.audit.checks.fit import TOO_GOOD, Fit, doubted
 from specverify.audit.config import AuditConfig
 from specverify.audit.exact_record import BIASED, LOSSLESS, OPEN, ExactRecord
 from specverify.audit.judges import settled
@@ -123,6 +123,13 @@ def test_failures_that_are_expected(verdict: Verdict, judged: Verdict) -> None:
 def fitted(verdict: Verdict, scenario: str, statistic: float, **fields: Any) -> CheckResult:
     fit = {"scenario": scenario, "length": 2, "fit_statistic": statistic, "fit_dof": 20}
     return check(verdict, params=fit, **fields)
+
+
+@pytest.mark.parametrize("verdict", list(Verdict))
+def test_a_fit_too_good_withdraws_a_pass_alone(verdict: Verdict) -> None:
+    lucky, honest = (Fit(statistic=1.0, dof=20, too_good=good) for good in (True, False))
+    assert lucky.judged(verdict) is (OPEN_YET if verdict is PASS else verdict)
+    assert honest.judged(verdict) is verdict
 
 
 def test_what_all_together_fit_too_well_is_withdrawn_from_what_passed() -> None:

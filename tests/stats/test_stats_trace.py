@@ -126,6 +126,9 @@ def test_impossible_events_are_counted_by_stage() -> None:
     excluded = TraceBets(np.array([0.0, 0.6, 0.4]), DRAFT).evidence(np.array([1, 0, 0]), zero, zero)
     assert excluded.impossible == {"draft": 0, "accept": 1, "residual": 0}
     assert (excluded.log_e, excluded.stage) == (math.inf, "accept")
+    # Proof beside more evidence than a float holds as an e-value.
+    both = bets.evidence(zero, np.array([3000, 0, 0]), np.array([3000, 0, 0]))
+    assert (both.log_e, both.stages["draft"] > 710) == (math.inf, True)
     wrong_correction = bets.evidence(zero, np.array([0, 0, 1]), np.array([0, 1, 0]))
     assert wrong_correction.impossible["residual"] == 1
     assert (wrong_correction.log_e, wrong_correction.stage) == (math.inf, "residual")
