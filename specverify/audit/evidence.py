@@ -151,6 +151,8 @@ def entropy_p_value(entropy: float, dof: int) -> float:
     """
     if entropy <= dof or dof == 0:
         return 1.0
+    if math.isinf(entropy):
+        return 0.0  # a cell without probability was seen; the terms below would cancel to NaN
     return math.exp(-entropy + dof + dof * math.log(entropy / dof))
 
 

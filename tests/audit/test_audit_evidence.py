@@ -46,6 +46,8 @@ def test_threshold_inverts_the_p_value(dof: int, level: float) -> None:
     assert entropy_p_value(entropy_threshold(level, dof), dof) == pytest.approx(level, rel=1e-6)
     assert entropy_p_value(dof * 0.99, dof) == 1.0
     assert entropy_p_value(5.0, 0) == 1.0
+    impossible = Stratum(np.array([9, 1]), np.array([1.0, 0.0]))
+    assert entropy_p_value(relative_entropy([impossible]), 1) == 0.0
 
 
 def test_one_cell_bound_by_hand() -> None:

@@ -81,6 +81,11 @@ def test_the_scheme_that_is_followed_is_named() -> None:
         assert fitting_scheme([SCENARIO], tallies, TERMS) is scheme
 
 
+def test_a_scheme_that_fits_better_is_not_named_before_the_standard_rule_is_refuted() -> None:
+    tallies = [{SCENARIO.name: _counted(BLOCK, n)} for n in (2000, 5000)]
+    assert [fitting_scheme([SCENARIO], seen, TERMS) for seen in tallies] == [STANDARD, BLOCK]
+
+
 def test_the_standard_rule_is_kept_until_it_is_refuted_and_what_fits_nothing_is_none() -> None:
     """Of 20,000 blocks some have their last token moved: from luck to what no scheme does."""
     named = []
