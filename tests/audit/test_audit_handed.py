@@ -7,8 +7,17 @@ import pytest
 
 from specverify.audit.checks.handed import handed_findings
 from specverify.audit.engines import count_transforms
+from specverify.audit.evidence import Stratum, weigh
 from specverify.audit.forms import Handed
-from specverify.audit.handed import count_handed, filled
+from specverify.audit.handed import (
+    DRAFTS,
+    GREEDY,
+    HANDED_BINS,
+    MICRO_TV,
+    ROWS,
+    count_handed,
+    filled,
+)
 from specverify.audit.ratios import count_ratios, ratio_log_e
 from specverify.audit.tally import Tally
 from specverify.bugs import ZOO
@@ -89,6 +98,24 @@ def test_what_an_end_cut_off_is_left_out() -> None:
     law = filled(target, tokens, handed)
     np.testing.assert_array_equal(law[:, 0], draft[:, 0])
     np.testing.assert_array_equal(law[:, 1:], target[:, 1:])
+
+
+def test_what_was_handed_by_hand() -> None:
+    """Of two rows of cells one is off, least of three p-values; the level is 1e-6."""
+    for moved, told in ((0, False), (70, False), (120, True)):
+        tally, shift = Tally(), np.tile([1, -1], HANDED_BINS // 2)
+        cells = tally.table(DRAFTS, (2, HANDED_BINS))
+        cells[...] = 1000
+        cells[1] += moved * shift
+        tally.table(GREEDY, (3,))[:2] = 40, 10
+        tally.table(ROWS, (2, 3))[1] = 50, 20, 10 * MICRO_TV
+        found = {finding.code: finding.data for finding in handed_findings([tally])}
+        assert found["draft-rows-differ"] == {"rows": 50, "differing": 20, "mean_tv": 0.2}
+        alone = weigh([Stratum(cells[1], np.full(HANDED_BINS, 1 / HANDED_BINS))]).p_value
+        drafts = found.get("drafts-scored-with-another-law")
+        assert (drafts is not None) is told
+        if told:
+            assert drafts["p_value"] == pytest.approx(3 * alone)
 
 
 def test_bets_name_greedy_drafts() -> None:
