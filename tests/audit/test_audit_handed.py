@@ -115,7 +115,7 @@ def test_what_was_handed_by_hand() -> None:
         drafts = found.get("drafts-scored-with-another-law")
         assert (drafts is not None) is told
         if told:
-            assert drafts["p_value"] == pytest.approx(3 * alone)
+            assert drafts["p_value"] == pytest.approx(3 * alone, rel=1e-9, abs=0)
 
 
 def test_bets_name_greedy_drafts() -> None:
