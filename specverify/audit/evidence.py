@@ -149,10 +149,10 @@ def entropy_p_value(entropy: float, dof: int) -> float:
         Agrawal (2020), Finite-sample concentration of the multinomial in relative entropy, IEEE
         Transactions on Information Theory 66(10), theorem 1.2.
     """
-    if entropy <= dof or dof == 0:
-        return 1.0
     if math.isinf(entropy):
         return 0.0  # a cell without probability was seen; the terms below would cancel to NaN
+    if entropy <= dof or dof == 0:
+        return 1.0
     return math.exp(-entropy + dof + dof * math.log(entropy / dof))
 
 
