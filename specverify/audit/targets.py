@@ -216,7 +216,8 @@ def _describe(
 ) -> Target:
     if inspect.isclass(implementation):
         implementation = _instance(implementation, name)
-    if not callable(implementation) and not hasattr(implementation, "sample"):
+    engine = any(hasattr(implementation, one) for one in ("sample", "recordings"))
+    if not callable(implementation) and not engine:
         kind = type(implementation).__name__
         raise UnknownTargetError("target", f"{name} is not callable, but of type {kind}")
     chosen = form or find_form(implementation, name)
