@@ -7,6 +7,7 @@ Exit codes: 0 all well (findings included), 1 a check failed, 2 wrong usage or t
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -61,42 +62,26 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-app.command("audit", short_help="Audit an implementation: is the law right, is the speed right?")(
-    audit.audit
-)
-app.command(
-    "report", short_help="Show finished audits again: text, JSON, Markdown, JUnit, a page."
-)(report.report)
-app.command("replay", short_help="Run failed checks again from their record.")(replay.replay)
-app.command("compare", short_help="Compare two audits; exit 1 if something got worse.")(
-    compare.compare
-)
-app.command("measure", short_help="Tokens per pass and speedup of a pair, beside the prediction.")(
-    measure.measure
-)
-app.command("bench", short_help="Measure speed beside the peers', in alternating runs.")(
-    bench.bench
-)
-app.command("plan", short_help="How many tokens a test needs to find a deviation.")(plan.plan)
-app.command("logs", short_help='The three "acceptance rates" in what engines print.')(logs.logs)
-app.command("simulate", short_help="Simulate rounds and times: one setting or a grid.")(
-    simulate.simulate
-)
-app.command("tune", short_help="Recommend gamma, with what bounds and misjudgements cost.")(
-    tune.tune
-)
-app.command("theory", short_help="Tokens per pass, speedup, best gamma, law of emitted lengths.")(
-    theory.theory
-)
-app.command("bugs", short_help="List the known bugs and their controls.")(bugs.bugs)
-app.command("selftest", short_help="Fail every known bug and pass every control, here.")(
-    selftest.selftest
-)
-app.command("explore", short_help="Write a page with alpha, gamma, c and batch on sliders.")(
-    explore.explore
-)
-app.command("ls", short_help="List named targets, scenarios and the shipped models.")(ls.ls)
-app.command("train", short_help="Train a target and its drafts, or go on with it.")(train.train)
+_SUMMARIES: dict[Callable[..., None], str] = {
+    audit.audit: "Audit an implementation: is the law right, is the speed right?",
+    report.report: "Show finished audits again: text, JSON, Markdown, JUnit, a page.",
+    replay.replay: "Run failed checks again from their record.",
+    compare.compare: "Compare two audits; exit 1 if something got worse.",
+    measure.measure: "Tokens per pass and speedup of a pair, beside the prediction.",
+    bench.bench: "Measure speed beside the peers', in alternating runs.",
+    plan.plan: "How many tokens a test needs to find a deviation.",
+    logs.logs: 'The three "acceptance rates" in what engines print.',
+    simulate.simulate: "Simulate rounds and times: one setting or a grid.",
+    tune.tune: "Recommend gamma, with what bounds and misjudgements cost.",
+    theory.theory: "Tokens per pass, speedup, best gamma, law of emitted lengths.",
+    bugs.bugs: "List the known bugs and their controls.",
+    selftest.selftest: "Fail every known bug and pass every control, here.",
+    explore.explore: "Write a page with alpha, gamma, c and batch on sliders.",
+    ls.ls: "List named targets, scenarios and the shipped models.",
+    train.train: "Train a target and its drafts, or go on with it.",
+}
+for command, summary in _SUMMARIES.items():
+    app.command(short_help=summary)(command)
 
 
 def _print_version(wanted: bool) -> None:
