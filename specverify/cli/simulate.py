@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
@@ -19,46 +19,64 @@ __all__ = ["simulate"]
 _SHOWN = 40
 
 
+Alpha: TypeAlias = Annotated[
+    str, typer.Option(help="Acceptance rates: 0.8, a grid 0.7,0.8, or by position 0.9/0.8/0.7.")
+]
+Gamma: TypeAlias = Annotated[str, typer.Option(help="Drafted tokens a pass: 4, 1,2,4 or 1-10.")]
+Cost: TypeAlias = Annotated[
+    str, typer.Option("--c", help="Costs of a draft step over that of a target step.")
+]
+Process: TypeAlias = Annotated[
+    str, typer.Option(help="How alpha varies: constant, beta, beta-token, markov, trace.")
+]
+Policy: TypeAlias = Annotated[
+    str, typer.Option(help="Draft length: fixed, schedule, threshold, optimal.")
+]
+Timing: TypeAlias = Annotated[
+    str, typer.Option(help="Times: constant, gamma, lognormal (jitter), roofline.")
+]
+Stop: TypeAlias = Annotated[str, typer.Option(help="What ends a run: tokens, rounds, eos.")]
+Length: TypeAlias = Annotated[str, typer.Option(help="Tokens or rounds of a run.")]
+Runs: TypeAlias = Annotated[str, typer.Option(help="Independent runs.")]
+Trace: TypeAlias = Annotated[
+    str | None,
+    typer.Option(help="Replay rounds: a JSON list of accepted counts, or a detailed answer."),
+]
+More: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUES", help="Any other parameter; may be repeated."),
+]
+Executor: TypeAlias = Annotated[
+    str | None,
+    typer.Option(help="processes, dask or none; a grid of more than 50 points: processes."),
+]
+Workers: TypeAlias = Annotated[int | None, typer.Option(min=1, help="Worker processes.")]
+Scheduler: TypeAlias = Annotated[
+    str | None, typer.Option(help="Address of a dask scheduler, e.g. tcp://host:8786.")
+]
+Resume: TypeAlias = Annotated[
+    Path | None, typer.Option(help="Keep finished points in this file, and go on from it.")
+]
+Out: TypeAlias = Annotated[Path | None, typer.Option(help="Write the JSON here, too.")]
+
+
 def simulate(
-    alpha: Annotated[
-        str, typer.Option(help="Acceptance rates: 0.8, a grid 0.7,0.8, or by position 0.9/0.8/0.7.")
-    ] = "0.8",
-    gamma: Annotated[str, typer.Option(help="Drafted tokens a pass: 4, 1,2,4 or 1-10.")] = "4",
-    cost: Annotated[
-        str, typer.Option("--c", help="Costs of a draft step over that of a target step.")
-    ] = "0.1",
-    process: Annotated[
-        str, typer.Option(help="How alpha varies: constant, beta, beta-token, markov, trace.")
-    ] = "constant",
-    policy: Annotated[
-        str, typer.Option(help="Draft length: fixed, schedule, threshold, optimal.")
-    ] = "fixed",
-    timing: Annotated[
-        str, typer.Option(help="Times: constant, gamma, lognormal (jitter), roofline.")
-    ] = "constant",
-    stop: Annotated[str, typer.Option(help="What ends a run: tokens, rounds, eos.")] = "tokens",
-    length: Annotated[str, typer.Option(help="Tokens or rounds of a run.")] = "100",
-    runs: Annotated[str, typer.Option(help="Independent runs.")] = "1000",
-    trace: Annotated[
-        str | None,
-        typer.Option(help="Replay rounds: a JSON list of accepted counts, or a detailed answer."),
-    ] = None,
-    more: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUES", help="Any other parameter; may be repeated."),
-    ] = None,
-    executor: Annotated[
-        str | None,
-        typer.Option(help="processes, dask or none; a grid of more than 50 points: processes."),
-    ] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes.")] = None,
-    scheduler: Annotated[
-        str | None, typer.Option(help="Address of a dask scheduler, e.g. tcp://host:8786.")
-    ] = None,
-    resume: Annotated[
-        Path | None, typer.Option(help="Keep finished points in this file, and go on from it.")
-    ] = None,
-    out: Annotated[Path | None, typer.Option(help="Write the JSON here, too.")] = None,
+    alpha: Alpha = "0.8",
+    gamma: Gamma = "4",
+    cost: Cost = "0.1",
+    process: Process = "constant",
+    policy: Policy = "fixed",
+    timing: Timing = "constant",
+    stop: Stop = "tokens",
+    length: Length = "100",
+    runs: Runs = "1000",
+    trace: Trace = None,
+    more: More = None,
+    executor: Executor = None,
+    workers: Workers = None,
+    scheduler: Scheduler = None,
+    resume: Resume = None,
+    out: Out = None,
     as_json: AsJson = False,
     seed: Seed = 0,
 ) -> None:
